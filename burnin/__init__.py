@@ -1,0 +1,1 @@
+"""Says whether a node performs: checks, node tests, pair tests, limits and cohorts."""

@@ -1,0 +1,41 @@
+"""Keeps raw answers by their sha256, in a folder or at any fsspec URL, and hands back `Evidence`."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+
+import fsspec
+
+from inventory.findings import Evidence
+from inventory.redact import Redactor
+
+
+class EvidenceStore:
+    """Raw answers, written once each under `<url>/<first two hex digits>/<sha256>`; secrets are blotted out first."""
+
+    def __init__(self, url: str, redactor: Redactor | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._fs, self._root = fsspec.core.url_to_fs(self._url)
+        self._redactor = redactor or Redactor()
+
+    def keep(self, raw: bytes, *, asked: str, of: str, at: datetime, took_s: float, status: str) -> Evidence:
+        """Store one raw answer and describe it. Raises `OSError` when the store is full or not writable."""
+        clean = self._redactor.clean_bytes(raw)
+        digest = hashlib.sha256(clean).hexdigest()
+        path = self._path(digest)
+        if not self._fs.exists(path):
+            self._fs.makedirs(self._fs._parent(path), exist_ok=True)
+            with self._fs.transaction, self._fs.open(path, "wb") as file:
+                file.write(clean)
+        return Evidence(
+            asked=self._redactor.clean(asked), of=of, at=at, took_s=round(took_s, 3), status=status, sha256=digest
+        )
+
+    def read(self, sha256: str) -> bytes:
+        """The raw answer behind an evidence; `FileNotFoundError` if it was never kept here."""
+        with self._fs.open(self._path(sha256), "rb") as file:
+            return bytes(file.read())
+
+    def _path(self, sha256: str) -> str:
+        return f"{self._root}/{sha256[:2]}/{sha256}"

@@ -1,0 +1,1 @@
+"""Pure readers: a tool's text in, frozen facts out; `ValueError` says what was expected and which line was met."""
