@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from inventory.findings import Finding, Outcome, Verdict, root_cause, worst
-from inventory.model import Frozen, Inventory, NodeRef, Software
+from inventory.model import Frozen, Inventory, NodeRef, Software, now
 
 
 class Stage(StrEnum):
@@ -29,8 +29,8 @@ class StageRecord(Frozen):
 
     stage: Stage
     findings: tuple[Finding, ...] = ()
-    started_at: datetime
-    ended_at: datetime
+    started_at: datetime = Field(default_factory=now)
+    ended_at: datetime = Field(default_factory=now)
     attempt: int = 1
     posts: int = 0  # power-on self tests this stage cost
     did: tuple[str, ...] = ()  # what was changed, one sentence each; empty = "already so"

@@ -1,7 +1,7 @@
 """What a simulated node is made of: plain mutable state, from which every surface is derived.
 
-Redfish, nvidia-smi, lspci, NCCL output and Kubernetes all read these fields, so one broken part shows itself everywhere.
-Nothing here acts; `lab/machine.py` gives it power and time, `lab/faults.py` breaks it.
+Redfish, nvidia-smi, lspci, NCCL output and Kubernetes all read these fields, so one broken part shows itself
+everywhere. Nothing here acts; `lab/machine.py` gives it power and time, `lab/faults.py` breaks it.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ _MODULE_BY_INDEX = (7, 5, 8, 6, 2, 4, 1, 3)
 _GPU_BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
 _NIC_BUSES = ("1a", "40", "4f", "5e", "9c", "c0", "ce", "dc")
 
-# What the factory set. Names differ by maker, as in life; profiles in bios_profiles/lab-*.toml ask for the other values.
+# What the factory set. Names differ by maker, as in life; bios_profiles/lab-*.toml ask for other values.
 _FACTORY_BIOS: dict[Shape, dict[str, BiosValue]] = {
     Shape.HGX: {
         "SRIOVEnable": "Disable", "VTdSupport": "Enable", "PcieAcsControl": "Enable", "NumaPerSocket": "SNC Disabled",

@@ -1,1 +1,1 @@
-"""Reports made visible: terminal, JSON, HTML. Everything a machine said is hostile text until it passed through here."""
+"""Reports made visible: terminal, JSON, HTML. All that a machine said is hostile text until it passed through here."""
