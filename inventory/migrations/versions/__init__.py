@@ -1,0 +1,1 @@
+"""How a ledger gets from one version's tables to the next."""
