@@ -1,6 +1,6 @@
 """The deploy agent: lays one image on one disk of the machine it runs on, proves the digest, and tells the service.
 
-One file, standard library only, so that any ramdisk with a Python can carry it: `python3 agent.py [credential file]`.
+Standard library only, so that any ramdisk with a Python can carry it; `ramdisk.py` beside it knows real disks.
 It asks the service for its job, holds the image's first MiB back until the sha256 is right (a disk cut off in the
 middle is never bootable), writes the seed last, and writes nothing at all when the service says no.
 """
@@ -76,9 +76,9 @@ def run_agent(
     facts: Facts,
     open_disk: OpenDisk,
     write_seed: WriteSeed,
+    *,
     tell: Callable[[str], None] = print,
     cancelled: Cancelled = _never,
-    *,
     retry_s: float = 300.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
