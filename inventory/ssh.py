@@ -29,7 +29,6 @@ from types import TracebackType
 from typing import Self
 
 import paramiko
-from paramiko.auth_strategy import AuthFailure
 from paramiko.buffered_pipe import PipeTimeout
 from paramiko.ssh_exception import AuthenticationException, BadHostKeyException, IncompatiblePeer, SSHException
 
@@ -82,7 +81,6 @@ TRANSLATION: tuple[tuple[type[BaseException], type[NodeTrouble], str], ...] = (
         "Its SSH server is too old, or shows another kind of host key than the pinned one.",
     ),
     (AuthenticationException, LoginRefused, "Check [ssh] user and private_key, and the key in the image's seed."),
-    (AuthFailure, LoginRefused, "Check [ssh] user and private_key, and the key in the image's seed."),
     (paramiko.SFTPError, CommandFailed, "Is the SFTP subsystem enabled on the node?"),
     (PipeTimeout, NodeUnreachable, "The connection is up and silent."),
     (SSHException, NodeUnreachable, "Is sshd running and healthy?"),
