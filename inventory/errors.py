@@ -13,6 +13,7 @@
     │   └── LeaseLost           another run owns the node now; nothing more may be written
     ├── LeaseHeld               the node is being worked on by somebody else
     ├── BookUnreachable         NetBox or Kubernetes does not answer
+    ├── CertificateRefused      not proven enough to be certified, or a certificate that is not what we signed
     ├── LedgerUnavailable       our own store cannot be read or written: full, locked, damaged, gone
     ├── BadSettings             refused before any node is touched: settings, class, profile, limits, unknown rack
     └── Cancelled               the operator or Prefect asked to stop
@@ -87,6 +88,10 @@ class LeaseHeld(RackmintError):
 
 class BookUnreachable(RackmintError):
     """NetBox or Kubernetes does not answer; results wait in the outbox."""
+
+
+class CertificateRefused(RackmintError):
+    """Not proven enough to be certified, or a certificate that is not what we signed."""
 
 
 class LedgerUnavailable(RackmintError):
