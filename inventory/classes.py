@@ -42,6 +42,18 @@ class NicSpec(Frozen):
     pcie_width: int = 0
 
 
+class BootDisk(Frozen):
+    """Which disk the image is laid on. What is left empty is not looked at; with nothing given, the smallest that fits.
+
+    Two disks that fit alike are refused: name one of them here.
+    """
+
+    by_path: str = ""  # name under /dev/disk/by-path
+    wwn: str = ""
+    model: str = ""
+    size_bytes_at_most: int = Field(default=0, ge=0)  # 0 = no limit; keeps the image off the data disks
+
+
 class NodeClass(Frozen):
     """What a model of node must be, how it is set, what is laid on it, how it is tested and for how long that holds."""
 
@@ -61,6 +73,7 @@ class NodeClass(Frozen):
     boot: str = "virtual_media"  # how the deploy agent is booted: virtual_media | uefi_http
     bios_profile: str
     image: str  # image manifest name
+    boot_disk: BootDisk = BootDisk()
     limits: str  # limits pack name
     tests: tuple[str, ...] = ()  # node tests to run, in this order
     certificate_days: int = Field(default=30, ge=1)

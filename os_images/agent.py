@@ -11,6 +11,7 @@ import hashlib
 import http.client
 import json
 import lzma
+import mmap
 import ssl
 import time
 import urllib.error
@@ -332,7 +333,7 @@ def embed_area() -> bytes:
     return EMBED_MARKER.ljust(EMBED_SIZE)
 
 
-def find_embed_area(data: bytes) -> int:
+def find_embed_area(data: bytes | mmap.mmap) -> int:
     """Where the empty embed area begins; raises `ValueError` when the artifact has none."""
     at = data.find(embed_area())
     if at < 0:

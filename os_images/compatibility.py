@@ -125,8 +125,6 @@ def _gpu_supported(case: Case) -> Said:
     return _judged(not strange, ", ".join(strange or case.gpu_models) or "no GPU")
 
 
-_NVIDIA_FM = "NVIDIA Fabric Manager user guide: it compares versions at start and ends when they differ"
-
 RULES = (
     Rule(
         "DRV-CUDA",
@@ -134,7 +132,7 @@ RULES = (
         _driver_runs_cuda,
         "Build the image with a newer driver or an older CUDA toolkit",
         "NVIDIA CUDA compatibility guide, minor-version compatibility table",
-        "2026-11-20",
+        "2026-11-30",
     ),
     Rule(
         "FM-NEED",
@@ -142,15 +140,15 @@ RULES = (
         _fabric_manager_there,
         "Add nvidia-fabricmanager of the driver's version to the image",
         "NVIDIA Fabric Manager user guide: HGX A100, H100 and H200 boards do not bring NVLink up without it",
-        "2026-11-20",
+        "2026-11-30",
     ),
     Rule(
         "FM-EQ",
         "Fabric Manager's version equal to the driver's, in all fields",
         _fabric_manager_equal,
         "Build the image with both from one driver release, and hold the packages",
-        _NVIDIA_FM,
-        "2026-11-20",
+        "NVIDIA Fabric Manager user guide; Talos documentation; NVIDIA/NVSentinel issue 883 for what a node then shows",
+        "2026-11-30",
     ),
     Rule(
         "NCCL-MAJ",
@@ -158,7 +156,7 @@ RULES = (
         _nccl_built_for_cuda,
         "Take the NCCL build whose +cuda suffix has the toolkit's major",
         "NVIDIA's NCCL redistribution index: one build a CUDA major",
-        "2026-11-20",
+        "2026-11, second hand",
     ),
     Rule(
         "OPEN-REQ",
@@ -166,7 +164,7 @@ RULES = (
         _open_modules,
         "Build the image with the open kernel modules",
         "NVIDIA driver installation guide, kernel modules",
-        "2026-11-20",
+        "2026-11, second hand",
     ),
     Rule(
         "B200-MIN",
@@ -174,15 +172,15 @@ RULES = (
         _b200_driver,
         "Build the image with a newer driver",
         "NVIDIA GPU Operator platform notes (cloud-native-docs, pull request 184)",
-        "2026-11-20",
+        "2026-11-30",
     ),
     Rule(
         "K8S-SKEW",
         f"a kubelet not newer than kubeadm and at most {_KUBELET_BEHIND} minor versions older",
         _kubelet_not_ahead,
         "Install kubelet and kubeadm of one minor version",
-        "Kubernetes version skew policy",
-        "2026-11-20",
+        "Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy), held against kubeadm",
+        "2026-11-30",
     ),
     Rule(
         "FIT-GPU",
@@ -190,7 +188,7 @@ RULES = (
         _gpu_supported,
         "Name another image in the node class, or add the model to `supports` once it was tried",
         "the image's own manifest",
-        "2026-11-20",
+        "2026-11-30",
     ),
 )
 

@@ -1,0 +1,1 @@
+"""Ways to lay an image: today one, by our own deploy agent."""
