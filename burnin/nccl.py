@@ -183,7 +183,9 @@ class _Judge:
             outcome,
             observed=seen,
             expected=f"no size below {_CLIFF:.0%} of a smaller one",
-            cause=f"{self.asked.test}: bandwidth collapses with message size, {seen}" if outcome is Outcome.FAIL else "",
+            cause=f"{self.asked.test}: bandwidth collapses with message size, {seen}"
+            if outcome is Outcome.FAIL
+            else "",
             remedy="Check flow control (PFC, ECN) end to end, MTU on both ends, and discards on the switch ports.",
         )
 
