@@ -113,28 +113,31 @@ def judge_load(test: str, watch: Watch, name: Callable[[int], str]) -> tuple[Fin
     evidence = watch.answers[-1].evidence if watch.answers else None
     if not watch.samples or all(gpu.reasons is None for gpu in watch.samples):
         said = str(watch.trouble[-1]) if watch.trouble else "nvidia-smi does not tell"
-        return (_finding(test, "node", Outcome.ERROR, said, f"throttle reasons not seen during {test}", evidence),)
+        cause = f"throttle reasons not seen during {test}"
+        return (_finding(test, "node", Outcome.ERROR, seen=said, cause=cause, evidence=evidence),)
     reasons: dict[int, set[str]] = {}
     for gpu in watch.samples:
         if gpu.throttled_by:
             reasons.setdefault(gpu.index, set()).update(gpu.throttled_by)
     if not reasons:
         seen = f"none in {len(watch.answers)} looks"
-        return (_finding(test, "node", Outcome.PASS, seen, "", evidence),)
+        return (_finding(test, "node", Outcome.PASS, seen=seen, evidence=evidence),)
     return tuple(
         _finding(
             test,
             name(index),
             Outcome.FAIL,
-            ", ".join(sorted(words)),
-            f"{name(index)} throttles under {test}: {', '.join(sorted(words))}",
-            evidence,
+            seen=", ".join(sorted(words)),
+            cause=f"{name(index)} throttles under {test}: {', '.join(sorted(words))}",
+            evidence=evidence,
         )
         for index, words in sorted(reasons.items())
     )
 
 
-def _finding(test: str, subject: str, outcome: Outcome, seen: str, cause: str, evidence: Evidence | None) -> Finding:
+def _finding(
+    test: str, subject: str, outcome: Outcome, *, seen: str, cause: str = "", evidence: Evidence | None
+) -> Finding:
     return Finding(
         metric=f"{test}_throttle",
         subject=subject,
