@@ -142,26 +142,26 @@ class _Judge:
             observed=self.run.transport.words,
             expected=" or ".join(wanted) or "a transport named in the limits pack",
             cause=cause,
-            remedy="Check Fabric Manager for NVLS, nvidia-peermem or dma-buf for GPUDirect, /dev/infiniband for NET/IB.",
+            remedy="NVLS: Fabric Manager. GPUDirect: nvidia-peermem or dma-buf. Adapters: /dev/infiniband, link state.",
         )
 
     def _way(self, wanted: frozenset[str], used: frozenset[str]) -> tuple[Outcome, str]:
-        test = self.asked.test
         if not wanted:
             return Outcome.ERROR, f"limits pack {self.pack.name} names no transport for {self.asked.metric}"
-        if any("Socket" in way for way in used):
-            return Outcome.FAIL, f"{test}: NCCL fell back to TCP sockets, the adapters were not used"
         if not used:
-            return Outcome.ERROR, f"{test}: NCCL's log does not show which way the data went"
+            return Outcome.ERROR, f"{self.asked.test}: NCCL's log does not show which way the data went"
+        wrong = self._wrong_way(wanted, used)
+        return (Outcome.FAIL, f"{self.asked.test}: {wrong}") if wrong else (Outcome.PASS, "")
+
+    def _wrong_way(self, wanted: frozenset[str], used: frozenset[str]) -> str:
+        strange = sorted(used - wanted - self._companions())
+        if any("Socket" in way for way in used):
+            return "NCCL fell back to TCP sockets, the adapters were not used"
         if "NET/IB" in used and "NET/IB/GDRDMA" in wanted:
-            return Outcome.FAIL, f"{test}: NCCL reached the adapters without GPUDirect RDMA, through host memory"
+            return "NCCL reached the adapters without GPUDirect RDMA, through host memory"
         if not wanted & used:
-            lacking, instead = " or ".join(sorted(wanted)), ", ".join(sorted(used))
-            return Outcome.FAIL, f"{test}: {lacking} was not used, the data went over {instead}"
-        strange = used - wanted - self._companions()
-        if strange:
-            return Outcome.FAIL, f"{test}: part of the data went over {', '.join(sorted(strange))}"
-        return Outcome.PASS, ""
+            return f"{' or '.join(sorted(wanted))} was not used, the data went over {', '.join(sorted(used))}"
+        return f"part of the data went over {', '.join(strange)}" if strange else ""
 
     def _companions(self) -> frozenset[str]:
         """Ways that may be seen beside the wanted one: those inside a node, unless they were switched off."""
@@ -183,9 +183,7 @@ class _Judge:
             outcome,
             observed=seen,
             expected=f"no size below {_CLIFF:.0%} of a smaller one",
-            cause=f"{self.asked.test}: bandwidth collapses with message size, {seen}"
-            if outcome is Outcome.FAIL
-            else "",
+            cause="" if outcome is Outcome.PASS else f"{self.asked.test}: bandwidth collapses with size, {seen}",
             remedy="Check flow control (PFC, ECN) end to end, MTU on both ends, and discards on the switch ports.",
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from pydantic import Field
+
 from inventory.model import Frozen
 
 # "host:pid:tid [dev] NCCL INFO …"; since NCCL 2.31 "NCCL DIAG …" as well. It may begin in the middle of a table row.
@@ -24,7 +26,7 @@ class NcclTransport(Frozen):
     logged: bool = False
     nvls: bool = False
     network: str = ""  # "IB", "Socket", "AWS Libfabric"
-    ways: dict[str, int] = {}  # "P2P", "SHM", "NET/IB/GDRDMA", "NET/IB", "NET/Socket"
+    ways: dict[str, int] = Field(default_factory=dict)  # "P2P", "SHM", "NET/IB/GDRDMA", "NET/IB", "NET/Socket"
     adapters: tuple[str, ...] = ()
 
     @property

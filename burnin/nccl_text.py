@@ -6,6 +6,8 @@ Raises `ValueError` where there is no single measurement to speak of. What is me
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 from statistics import median
 
 from burnin.nccl_log import NcclTransport, read_transport, split_log
@@ -14,7 +16,7 @@ from inventory.model import Frozen
 _GIB = 1 << 30
 
 # Bus bandwidth over algorithm bandwidth for n ranks. Source: doc/PERFORMANCE.md of NVIDIA/nccl-tests.
-_FACTORS = {
+_FACTORS: Mapping[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
     "reduce_scatter": lambda n: (n - 1) / n,
@@ -110,7 +112,7 @@ def parse_nccl(text: str, *, collective: str = "") -> NcclRun:
     aborted = next((line.strip() for line in (*lines, *log) if _ABORT.search(line)), "")
     if not rows:
         raise ValueError(aborted or f"a table without rows ({zero_rows} of size zero)")
-    return _run("\n".join(lines), log, rows, collective, cut, aborted)
+    return _run("\n".join(lines), log, rows, asked=collective, cut=cut, aborted=aborted)
 
 
 def _columns(lines: list[str]) -> list[str]:
@@ -177,7 +179,7 @@ def _is_number(cell: str) -> bool:
     return cell.lower() not in ("nan", "inf", "-nan", "-inf")
 
 
-def _run(text: str, log: list[str], rows: list[NcclRow], asked: str, cut: bool, aborted: str) -> NcclRun:
+def _run(text: str, log: list[str], rows: list[NcclRow], *, asked: str, cut: bool, aborted: str) -> NcclRun:
     ranks = tuple(
         NcclRank(rank=int(r), host=host, device=int(device), bus=bus, model=model)
         for r, host, device, bus, model in _RANK.findall(text)
@@ -219,7 +221,7 @@ def _problems(run: NcclRun, text: str, cut: bool, aborted: str) -> tuple[str, ..
         f"it ended with: {aborted}": bool(aborted),
         "a row was cut off": cut,
         "the closing lines are missing: the answer was cut off": not (_FOOTER.search(text) and _BOUNDS.search(text)),
-        "sizes do not grow from row to row": any(b <= a for a, b in zip(sizes, sizes[1:], strict=False)),
+        "sizes do not grow from row to row": any(b <= a for a, b in pairwise(sizes)),
         f"the largest size was reduced to {reduced[1] if reduced else ''} bytes for lack of memory": bool(reduced),
         f"the largest size run is {sizes[-1]} bytes, {run.asked_max_bytes} were asked": bool(
             run.asked_max_bytes and sizes[-1] * 2 <= run.asked_max_bytes

@@ -176,7 +176,7 @@ _TESTS = (
 NODE_TESTS: Mapping[str, NodeTest] = {test.name: test for test in _TESTS}
 
 
-def run_node_test(
+def run_node_test(  # noqa: PLR0917 (the six things a test cannot be without)
     name: str,
     shell: Shell,
     store: EvidenceStore,
