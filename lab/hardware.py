@@ -111,6 +111,8 @@ class DriveState:
     foreign: str = ""  # signature of somebody else's data, "LVM2_member"
     content: bytes | None = None
     seed: dict[str, str] = field(default_factory=dict)
+    host_key: str = ""  # SSH host key of the OS on it (private, OpenSSH text), made at its first boot
+    phoned_home: bool = False  # the OS on it has told the image service that it is up
     writes_begun: int = 0  # how often an agent began to write it: the destructive step
 
 
@@ -169,7 +171,7 @@ _GPU_BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
 _NIC_BUSES = ("1a", "40", "4f", "5e", "9c", "c0", "ce", "dc")
 
 # What the factory set. Names differ by maker, as in life; bios_profiles/lab-*.toml ask for other values.
-_FACTORY_BIOS: dict[Shape, dict[str, BiosValue]] = {
+FACTORY_BIOS: dict[Shape, dict[str, BiosValue]] = {
     Shape.HGX: {
         "SRIOVEnable": "Disable", "VTdSupport": "Enable", "PcieAcsControl": "Enable", "NumaPerSocket": "SNC Disabled",
         "PowerProfile": "Balanced", "AspmSupport": "Auto", "HyperThreading": "Enable", "BootMode": "Uefi",
@@ -213,7 +215,7 @@ def build_node(rack: str, number: int, shape: Shape, *, seed: int = 7) -> NodeSt
         ],
         drives=[_drive(chance, i) for i in range(3)],
         psus=[f"PS{_digits(chance, 8)}" for _ in range(6)],
-        bios=dict(_FACTORY_BIOS[shape]),
+        bios=dict(FACTORY_BIOS[shape]),
     )
 
 
