@@ -118,7 +118,7 @@ class BiosPlan:
 
 
 def plan(profile: BiosProfile, bios: Bios) -> BiosPlan:
-    """What to stage so that the next POST brings the machine to its profile. Raises `BadSettings` on a contradiction."""
+    """What to stage so that the next POST brings the machine to its profile; `BadSettings` on a contradiction."""
     changes: dict[str, BiosValue] = {}
     pending: dict[str, BiosValue] = {}
     already: list[str] = []
