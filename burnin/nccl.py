@@ -19,7 +19,7 @@ _MIB = 1 << 20
 _CLIFF = 0.6  # our choice: noise is below 0.9 of the size before, a flow-control cliff is at 0.2 (nccl issue 1453)
 
 # INIT names the network and NVLS, P2P/SHM/NET the way of each channel: from NCCL 2.27 on INIT alone no longer does.
-_LOG = ("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NVLS,P2P,SHM,NET")
+NCCL_LOG = ("NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,ENV,NVLS,P2P,SHM,NET")
 # NVLS would otherwise still reduce in the switch.
 LOOPBACK = ("NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", "NCCL_NVLS_ENABLE=0")
 
@@ -72,7 +72,7 @@ def nccl_command(asked: NcclAsked) -> Command[NcclRun]:
     """The test with NCCL's own log switched on, since the log is what proves the transport."""
     return Command(
         name=asked.test,
-        argv=("env", *_LOG, *asked.env, *asked.argv),
+        argv=("env", *NCCL_LOG, *asked.env, *asked.argv),
         parse=lambda text: parse_nccl(text, collective=asked.collective),
         timeout_s=asked.timeout_s,
     )

@@ -7,6 +7,7 @@ and switch are proven by pairs.
 from __future__ import annotations
 
 import re
+import shlex
 
 from inventory.command import Command
 from inventory.model import Frozen
@@ -33,10 +34,26 @@ class WriteBandwidth(Frozen):
 
 def ib_write_bw_command(adapter: str, number: int) -> Command[WriteBandwidth]:
     """Server and client on one adapter; both end with the script, whatever happens."""
-    # Four queue pairs: one alone may stop at 284 of 400 Gbit/s (nccl issue 2409).
-    test = f"timeout 60 ib_write_bw -d {adapter} -p {_FIRST_PORT + number} --report_gbits -F -q 4 -s 1048576 -n 5000"
+    test = f"timeout 60 {shlex.join(_rail(adapter, number))}"
     script = f"{test} >/dev/null 2>&1 & sleep 1; {test} localhost"
     return Command(f"ib_write_bw {adapter}", ("sh", "-c", script), parse_ib_write_bw, timeout_s=90.0)
+
+
+def rail_server(adapter: str, number: int, timeout_s: float) -> Command[str]:
+    """The listening side of one rail between two nodes; it ends with its client or its time."""
+    return Command(f"rail {adapter} listens", ("timeout", "60", *_rail(adapter, number)), str, timeout_s)
+
+
+def rail_client(adapter: str, number: int, host: str, timeout_s: float) -> Command[WriteBandwidth]:
+    """The writing side; its table holds the figure. `host` is where the listening node answers."""
+    argv = ("timeout", "60", *_rail(adapter, number), host)
+    return Command(f"rail {adapter} writes", argv, parse_ib_write_bw, timeout_s)
+
+
+def _rail(adapter: str, number: int) -> tuple[str, ...]:
+    # Four queue pairs: one alone may stop at 284 of 400 Gbit/s (nccl issue 2409).
+    sizes = ("--report_gbits", "-F", "-q", "4", "-s", "1048576", "-n", "5000")
+    return ("ib_write_bw", "-d", adapter, "-p", str(_FIRST_PORT + number), *sizes)
 
 
 def adapters_command() -> Command[tuple[str, ...]]:
