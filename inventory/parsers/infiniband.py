@@ -19,13 +19,16 @@ _PATH = re.compile(
 )
 _PORT = re.compile(r"^ports/(\d+)/(.+)$")
 _FIELDS = frozenset({"fw_ver", "hca_type", "board_id", "node_guid", "node_type", "node_desc", "sys_image_guid"})
+_MAC_LENGTH = len("02:00:00:00:00:01")
 _PCI_SLOT = re.compile(r"^PCI_SLOT_NAME=(\S+)$", re.MULTILINE)
 
+_ROOT = "/sys/class/infiniband/*/"
 _GLOBS = (
-    "*/fw_ver */hca_type */board_id */node_guid */device/uevent */ports/*/state */ports/*/phys_state */ports/*/rate "
-    "*/ports/*/link_layer */ports/*/gids/0 */ports/*/counters/* */ports/*/hw_counters/*"
+    *("fw_ver", "hca_type", "board_id", "node_guid", "device/uevent", "device/net/*/address"),
+    *("ports/*/state", "ports/*/phys_state", "ports/*/rate", "ports/*/link_layer", "ports/*/gids/0"),
+    *("ports/*/counters/*", "ports/*/hw_counters/*"),
 )
-_SCRIPT = f'cd /sys/class/infiniband && grep -sH "" {_GLOBS}'
+_SCRIPT = 'grep -sH "" ' + " ".join(_ROOT + glob for glob in _GLOBS)
 
 
 class RdmaPort(Frozen):
@@ -49,6 +52,8 @@ class RdmaDevice(Frozen):
     board_id: str | None = None
     node_guid: str | None = None
     pci_address: str | None = None
+    interface: str | None = None  # the network interface on top, "ens1f0np0" or "ibs1"
+    mac: str | None = None
     ports: tuple[RdmaPort, ...] = ()
 
 
@@ -73,9 +78,13 @@ def parse_sysfs_json(text: str) -> tuple[RdmaDevice, ...]:
     return devices_from_files({path: value for path, value in files.items() if isinstance(value, str)}, text)
 
 
-SYSFS = Command(
-    "sysfs-ib", ("sh", "-c", _SCRIPT), parse_sysfs, 15.0, ok_exits=frozenset({0, 2})
-)  # 2: some glob is empty
+def parse_sysfs_or_none(text: str) -> tuple[RdmaDevice, ...]:
+    """As `parse_sysfs`; no answer at all means no adapter, which the class may or may not allow."""
+    return parse_sysfs(text) if text.strip() else ()
+
+
+# grep(1): 1 nothing found, 2 some pattern stands for no file.
+SYSFS = Command("sysfs-ib", ("sh", "-c", _SCRIPT), parse_sysfs_or_none, 15.0, ok_exits=frozenset({0, 1, 2}))
 
 
 def devices_from_files(files: Mapping[str, str], text: str = "") -> tuple[RdmaDevice, ...]:
@@ -117,6 +126,8 @@ def colons(guid: str | None) -> str | None:
 
 def _device(name: str, facts: Mapping[str, str]) -> RdmaDevice:
     slot = _PCI_SLOT.search(facts.get("device/uevent", ""))
+    address = next((p for p in facts if p.startswith("device/net/") and p.endswith("/address")), None)
+    mac = colons(facts[address]) if address else None
     numbers = sorted({int(m[1]) for path in facts if (m := _PORT.match(path))})
     return RdmaDevice(
         name=name,
@@ -125,6 +136,8 @@ def _device(name: str, facts: Mapping[str, str]) -> RdmaDevice:
         board_id=known(facts.get("board_id")),
         node_guid=colons(facts.get("node_guid")),
         pci_address=slot[1].lower() if slot else None,
+        interface=address.split("/")[2] if address else None,
+        mac=mac if mac and len(mac) == _MAC_LENGTH else None,  # IPoIB addresses are 20 bytes long
         ports=tuple(
             _port(n, {m[2]: v for p, v in facts.items() if (m := _PORT.match(p)) and m[1] == str(n)}) for n in numbers
         ),

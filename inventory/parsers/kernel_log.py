@@ -8,7 +8,7 @@ syslog.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from inventory.command import Command
 from inventory.model import Frozen
@@ -27,6 +27,7 @@ _AER = re.compile(rf"{_PCI}(\.\d): PCIe Bus Error: severity=(Corrected|Uncorrect
 _EDAC = re.compile(r"EDAC (MC\d+): (\d+) (CE|UE) .*? on (\S.*?)(?: \(|$)")
 _MCE = re.compile(r"mce: \[Hardware Error\]: .*?(CPU \d+).*Machine Check", re.IGNORECASE)
 _CARRIER = re.compile(r"(?:^|\s)(\S+?): (?:lost carrier|(?:NIC )?Link (?:is )?down)\b", re.IGNORECASE)
+_NARROW = re.compile(rf"{_PCI}(\.\d)?: [\d.]+ Gb/s available PCIe bandwidth, limited by (.+? link)")
 _NIC_POWER = re.compile(rf"mlx5_core {_PCI}(\.\d)?.*Detected insufficient power", re.IGNORECASE)
 _RECOVERY = re.compile(r"recovery action changed from \S+ \([^)]*\) to \S+ \(([^)]+)\)")
 _FUNCTION = ".0"  # GPUs and switches have one function each
@@ -35,7 +36,7 @@ _FUNCTION = ".0"  # GPUs and switches have one function each
 class KernelEvent(Frozen):
     """One thing that happened, however many lines the log spent on it."""
 
-    kind: str  # xid | sxid | off_bus | aer | edac | mce | carrier | nic_power
+    kind: str  # xid | sxid | off_bus | aer | edac | mce | carrier | nic_power | pcie_limited
     code: str  # "79", "Corrected", "UE"; empty where there is none
     subject: str  # PCI address, interface, memory controller label
     count: int = 1
@@ -87,16 +88,10 @@ def _gpu_event(line: str, last_gpu: str) -> KernelEvent | None:
 
 
 def _host_event(line: str) -> KernelEvent | None:
-    if aer := _AER.search(line):
-        return _event("aer", aer[3].replace("able", "ed"), f"{_address(aer[1])[:-2]}{aer[2]}", line)
-    if edac := _EDAC.search(line):
-        return _event("edac", edac[3], f"{edac[1]} {edac[4]}", line, int(edac[2]))
-    if mce := _MCE.search(line):
-        return _event("mce", "", mce[1], line)
-    if power := _NIC_POWER.search(line):
-        return _event("nic_power", "", _address(power[1]), line)
-    if carrier := _CARRIER.search(line):
-        return _event("carrier", "", carrier[1], line)
+    for kind, pattern, reads in _HOST_EVENTS:
+        if match := pattern.search(line):
+            code, subject, times = reads(match)
+            return _event(kind, code, subject, line, times)
     return None
 
 
@@ -108,3 +103,14 @@ def _event(kind: str, code: str, subject: str, line: str, times: int = 1) -> Ker
 def _address(text: str) -> str:
     """Domain, bus and device as the kernel writes a function: `0000:9b:00.0`."""
     return pci_address(f"{text}{_FUNCTION}") or text
+
+
+# kind, its line, and (code, subject, how often) out of the match; the first that fits counts.
+_HOST_EVENTS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], tuple[str, str, int]]], ...] = (
+    ("aer", _AER, lambda m: (m[3].replace("able", "ed"), f"{_address(m[1])[:-2]}{m[2]}", 1)),
+    ("edac", _EDAC, lambda m: (m[3], f"{m[1]} {m[4]}", int(m[2]))),
+    ("mce", _MCE, lambda m: ("", m[1], 1)),
+    ("nic_power", _NIC_POWER, lambda m: ("", _address(m[1]), 1)),
+    ("pcie_limited", _NARROW, lambda m: (m[3], _address(m[1]), 1)),
+    ("carrier", _CARRIER, lambda m: ("", m[1], 1)),
+)
