@@ -1,0 +1,10 @@
+"""Tools whose answer depends on somebody else: a partner node, a server beside them, the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from lab.shell.call import Call
+from lab.shell.reply import Reply
+
+WAITING: dict[str, Callable[[Call], Awaitable[Reply]]] = {}
