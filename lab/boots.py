@@ -24,7 +24,9 @@ NOTHING_TO_BOOT = "SetupEntered"  # where firmware ends when no boot source answ
 AFTER_POST = frozenset({"SystemHardwareInitializationComplete", "OSBootStarted", "OSRunning", NOTHING_TO_BOOT})
 RAMDISK_S = 30.0  # a deploy ramdisk from firmware to its first network call; our choice
 OS_BOOT_S = 45.0  # an installed OS from firmware to SSH; our choice
+OURS = "rackmint-lab-image"  # what a disk with a lab image on it says it carries
 PHONE_HOME_EVERY_S = 5.0  # pause of the first-boot unit between two tries; our choice
+HTTP_BOOT_SETTINGS = ("Ipv4Http", "IPv4HTTPSupport_0091")  # what the shapes' BIOSes call it
 CD_TARGETS = frozenset({"Cd", "UsbCd", "Usb"})
 FETCH_LIMIT_S = 20.0  # UEFI gives up on an HTTP server that hangs; our choice
 
@@ -53,11 +55,17 @@ async def boot(machine: Machine) -> None:
 
 async def _artifact(machine: Machine, target: str) -> bytes:
     """The bytes the firmware boots over HTTP or from the virtual CD; empty when there are none to be had."""
-    if target == "UefiHttp":
+    if target == "UefiHttp" and http_boot_on(machine):
         return await _fetch(machine.override.http_uri)
     if target in CD_TARGETS:
         return await _fetch(machine.media.image)
     return b""
+
+
+def http_boot_on(machine: Machine) -> bool:
+    """Whether the BIOS lets UEFI boot over HTTP; a model without the setting always does."""
+    settings = (machine.state.bios.get(name) for name in HTTP_BOOT_SETTINGS)
+    return not any(str(value).startswith("Disable") for value in settings)
 
 
 async def _fetch(url: str) -> bytes:
@@ -84,8 +92,8 @@ async def _run_ramdisk(machine: Machine, credential: Mapping[str, str]) -> None:
     """Run the agent until it is through, then power off, as a ramdisk does; a power cut ends it on the spot."""
     machine.reach("OSBootStarted")
     await machine.clock.sleep(RAMDISK_S)
-    if not credential:
-        machine.agent_log.append("no credential in the boot artifact: nothing to do")
+    if not credential or machine.fault("agent_lost"):
+        machine.agent_log.append("no credential in the boot artifact: nothing to do" if not credential else "")
         return
     lost = threading.Event()
     try:
@@ -132,7 +140,7 @@ def facts(machine: Machine) -> Facts:
                 wwn=drive.wwn,
                 serial=drive.serial,
                 model=drive.model,
-                signature=drive.foreign,
+                signature=drive.foreign or (OURS if drive.content else ""),
             )
             for drive in state.drives
         ),

@@ -87,6 +87,7 @@ class Machine:
     ssh_address: str = ""  # "127.78.1.1:22022"
     joined: dict[str, str] | None = None  # kubeadm join's result; None = not in a cluster
     watchers: list[Callable[[], None]] = field(default_factory=list)  # told when faults change
+    scars: dict[str, list[tuple[Any, str, Any]]] = field(default_factory=dict)  # fault → (part, attribute, old value)
     wire: Wire = dict  # what the network makes of a credential on its way to this node
     _life: asyncio.Task[None] | None = None
     _side: set[asyncio.Task[None]] = field(default_factory=set)
@@ -104,6 +105,11 @@ class Machine:
     def wear_off(self, name: str) -> None:
         """A fault that ends by itself has ended."""
         self.state.recovered.add(name)
+
+    def tell_watchers(self) -> None:
+        """Faults have changed: who must act on it at once does."""
+        for watcher in self.watchers:
+            watcher()
 
     # --- what runs on it -------------------------------------------------------------------------------------------
 

@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from lab.bmc.answers import ROOT, Resource, collection, link, resource
 from lab.bmc.bmc import Bmc
 from lab.hardware import FACTORY_BIOS, Shape
 
-# Value lists by the values a factory setting comes from: one of a list's words names the list. Our choice of words;
-# makers really do differ between Enable and Enabled.
-_VALUE_LISTS = (
-    ("Enable", "Disable", "Auto"),
-    ("Enabled", "Disabled", "Auto"),
-    ("L1 Only", "Auto", "Disable"),
-    ("SNC Disabled", "SNC2", "SNC4", "Auto"),
-    ("Balanced", "Performance", "Energy Efficient", "Custom"),
-    ("Energy Efficient", "Custom", "Performance", "Maximum Performance", "Balanced Performance"),
-    ("EfficiencyMode", "MaximumPerformance", "CustomMode", "BalancedMode"),
-    ("Uefi", "Legacy"),
-    ("UEFIMode", "LegacyMode"),
-)
+_ENABLE = ("Enable", "Disable")
+_ENABLED = ("Enabled", "Disabled")
+_NO_CHOICE: tuple[str, ...] = ()
+# The values each setting takes. Our choice; that makers differ between Enable and Enabled is taken from life.
+_VALUES: Mapping[str, tuple[str, ...]] = {
+    "SRIOVEnable": _ENABLE,
+    "VTdSupport": _ENABLE,
+    "PcieAcsControl": _ENABLE,
+    "NumaPerSocket": ("SNC Disabled", "SNC2", "SNC4"),
+    "PowerProfile": ("Balanced", "Maximum Performance", "Energy Efficient"),
+    "AspmSupport": ("Auto", "L1 Only", "Disabled"),
+    "HyperThreading": _ENABLE,
+    "BootMode": ("Uefi", "Legacy"),
+    "Ipv4Http": _ENABLE,
+    "InfiniteBoot": _ENABLE,
+    "SR_IOVSupport_0047": _ENABLED,
+    "IntelVTforDirectedI_O_VT_d__1E32": _ENABLE,
+    "PCIeACSCTL_1E3C": _ENABLE,
+    "SNC_F300": ("Auto", "Disabled", "Enable SNC2"),
+    "PowerTechnology_00D2": ("Energy Efficient", "Balanced", "Maximum Performance", "Custom"),
+    "ASPMSupport_0051": ("Auto", "L1 Only", "Disabled"),
+    "Above4GDecoding_0041": _ENABLED,
+    "IPv4HTTPSupport_0091": _ENABLED,
+    "ConsoleRedirection_0080": _ENABLED,
+    "DevicesandIOPorts_SRIOV": _ENABLE,
+    "DevicesandIOPorts_IOMMU": (*_ENABLE, "Auto"),
+    "Processors_PCIeACSCTL": _ENABLED,
+    "OperatingModes_ChooseOperatingMode": ("EfficiencyMode", "MaximumPerformance", "CustomMode"),
+    "Power_ASPM": (*_ENABLE, "Auto"),
+    "Processors_SNC": _ENABLED,
+    "BootModes_SystemBootMode": ("UEFIMode", "LegacyMode"),
+}
 READ_ONLY = frozenset({"BootMode", "BootModes_SystemBootMode", "ConsoleRedirection_0080"})  # settable nowhere here
 
 
 def allowed(shape: Shape, name: str) -> tuple[str, ...]:
     """The values a setting takes; empty = this model has no such setting."""
-    factory = FACTORY_BIOS[shape].get(name)
-    if factory is None:
-        return ()
-    return next((words for words in _VALUE_LISTS if str(factory) in words), (str(factory),))
+    return _VALUES.get(name, _NO_CHOICE) if name in FACTORY_BIOS[shape] else _NO_CHOICE
 
 
 def bios(bmc: Bmc, system: str) -> Resource | None:

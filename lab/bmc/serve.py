@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from dataclasses import dataclass
+import ssl
 from pathlib import Path
 
 from aiohttp import web
 
-from lab.bmc import tree, writes
+from lab.bmc import tree, trouble, writes
 from lab.bmc.answers import ROOT, Answer, error
 from lab.bmc.bmc import Bmc, Login
 from lab.bmc.certificates import tls_for
@@ -20,41 +20,63 @@ _OPEN = frozenset({("GET", ""), ("POST", "/SessionService/Sessions")})  # what n
 _BODY_LIMIT = 1 << 20  # bytes; our choice
 
 
-@dataclass
 class BmcServer:
-    """A BMC that listens."""
+    """A BMC that listens, unless the fault `bmc_dead` keeps it from it."""
 
-    bmc: Bmc
-    url: str
-    server: asyncio.Server
-    web: web.Server
+    def __init__(self, bmc: Bmc, host: str, tls: ssl.SSLContext, latency_s: float) -> None:
+        self.bmc, self.host, self.port = bmc, host, 0
+        self._tls, self._latency_s = tls, latency_s
+        self._web = web.Server(self._answer, access_log=None)
+        self._listening: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"https://{self.host}:{self.port}"
+
+    async def listen(self, port: int) -> None:
+        """Open the port; 0 takes a free one."""
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(self._web, self.host, port, ssl=self._tls)
+        self.port = self._listening.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Stop listening and drop every connection."""
-        self.server.close()
-        await self.web.shutdown(timeout=0.1)
+        if self._listening:
+            self._listening.close()
+            self._listening = None
+        await self._web.shutdown(timeout=0.1)
+
+    def obey_faults(self) -> None:
+        """Die or come back, as `bmc_dead` says now."""
+        dead = self.bmc.machine.fault("bmc_dead")
+        if dead and self._listening:
+            self.bmc.machine.keep(self.stop())
+        elif not dead and not self._listening:
+            self.bmc.machine.keep(self.listen(self.port))
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.bmc.requests += 1
+        if self._latency_s:
+            await asyncio.sleep(self._latency_s)
+        if request.method == "GET" and request.transport and trouble.resets(self.bmc):
+            request.transport.abort()
+            return web.Response()
+        busy = trouble.busy(self.bmc)
+        return _written(busy) if busy else await _answer(self.bmc, request)
 
 
 async def start_bmc(
     machine: Machine, host: str, port: int = 0, *, login: Login, certificates: Path, latency_s: float = 0.0
 ) -> BmcServer:
     """Serve one machine's BMC on `https://host:port`; port 0 takes a free one."""
-    bmc = Bmc(machine, login)
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        if latency_s:
-            await asyncio.sleep(latency_s)
-        return await _answer(bmc, request)
-
-    server = web.Server(answer, access_log=None)
-    tls = tls_for(machine.name, host, certificates)
-    listening = await asyncio.get_running_loop().create_server(server, host, port, ssl=tls)
-    port = listening.sockets[0].getsockname()[1]
-    return BmcServer(bmc, f"https://{host}:{port}", listening, server)
+    server = BmcServer(Bmc(machine, login), host, tls_for(machine.name, host, certificates), latency_s)
+    await server.listen(port)
+    machine.watchers.append(server.obey_faults)
+    return server
 
 
 async def _answer(bmc: Bmc, request: web.BaseRequest) -> web.StreamResponse:
-    bmc.requests += 1
     method, path = request.method, request.path.rstrip("/")
     if path == "/redfish":
         return web.json_response({"v1": f"{ROOT}/"})

@@ -1,0 +1,31 @@
+"""A BMC's own bad days: busy, resetting connections, not listening."""
+
+from __future__ import annotations
+
+from lab.bmc.answers import Answer, error
+from lab.bmc.bmc import Bmc
+
+
+def busy(bmc: Bmc) -> Answer | None:
+    """503 to the next few requests while `bmc_503_burst` lasts; it wears off."""
+    return (
+        error("ServiceTemporarilyUnavailable", "1", headers={"Retry-After": "1"})
+        if _one_more(bmc, "bmc_503_burst", "bmc_503_left")
+        else None
+    )
+
+
+def resets(bmc: Bmc) -> bool:
+    """Whether this connection is reset: every second request while `flaky_bmc` lasts; it wears off."""
+    return bmc.requests % 2 == 0 and _one_more(bmc, "flaky_bmc", "bmc_resets_left")
+
+
+def _one_more(bmc: Bmc, fault: str, knob: str) -> bool:
+    """Whether a fault that counts down still bites; the last bite ends it."""
+    machine = bmc.machine
+    if not machine.fault(fault):
+        return False
+    machine.state.knobs[knob] = machine.state.knobs.get(knob, 1) - 1
+    if machine.state.knobs[knob] <= 0:
+        machine.wear_off(fault)
+    return True
