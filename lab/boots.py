@@ -92,8 +92,10 @@ async def _run_ramdisk(machine: Machine, credential: Mapping[str, str]) -> None:
     """Run the agent until it is through, then power off, as a ramdisk does; a power cut ends it on the spot."""
     machine.reach("OSBootStarted")
     await machine.clock.sleep(RAMDISK_S)
-    if not credential or machine.fault("agent_lost"):
-        machine.agent_log.append("no credential in the boot artifact: nothing to do" if not credential else "")
+    if machine.fault("agent_lost"):
+        return
+    if not credential:
+        machine.agent_log.append("no credential in the boot artifact: nothing to do")
         return
     lost = threading.Event()
     try:

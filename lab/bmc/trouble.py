@@ -1,4 +1,4 @@
-"""A BMC's own bad days: busy, resetting connections, not listening."""
+"""A BMC's own bad days: busy, or resetting connections; `bmc_dead` is obeyed by `serve.py`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from lab.bmc.bmc import Bmc
 
 def busy(bmc: Bmc) -> Answer | None:
     """503 to the next few requests while `bmc_503_burst` lasts; it wears off."""
-    return (
-        error("ServiceTemporarilyUnavailable", "1", headers={"Retry-After": "1"})
-        if _one_more(bmc, "bmc_503_burst", "bmc_503_left")
-        else None
-    )
+    if not _one_more(bmc, "bmc_503_burst", "bmc_503_left"):
+        return None
+    return error("ServiceTemporarilyUnavailable", "1", headers={"Retry-After": "1"})
 
 
 def resets(bmc: Bmc) -> bool:
-    """Whether this connection is reset: every second request while `flaky_bmc` lasts; it wears off."""
+    """Whether this connection is reset: every second GET while `flaky_bmc` lasts; it wears off."""
     return bmc.requests % 2 == 0 and _one_more(bmc, "flaky_bmc", "bmc_resets_left")
 
 
