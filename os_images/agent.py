@@ -207,11 +207,7 @@ class Service:
         self._url = str(credential["service"]).rstrip("/")
         self._who = {"attempt": credential["attempt"], "token": credential["token"]}
         self._cancelled, self._retry_s, self._sleep, self.tell = cancelled, retry_s, sleep, tell
-        context = ssl.create_default_context(cadata=credential.get("ca") or None)
-        # No proxy and no redirect: the token goes to the service the credential names and nowhere else.
-        self._opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context), _NoRedirect()
-        )
+        self._opener = _opener(credential.get("ca", ""), https=self._url.startswith("https:"))
 
     def post(self, what: str, **body: Any) -> dict[str, Any]:
         """One call of the agent protocol, repeated until it is answered; raises `Refused` on a "no"."""
@@ -268,9 +264,19 @@ class Service:
             raise Stopped
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
+def _opener(ca: str, *, https: bool) -> urllib.request.OpenerDirector:
+    """No proxy and no redirect: the token goes to the service the credential names and nowhere else."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.HTTPErrorProcessor,
+        urllib.request.UnknownHandler,
+    ):
+        opener.add_handler(handler())
+    if https:  # certificates are read only where they are needed: it takes longer than all of a small job
+        opener.add_handler(urllib.request.HTTPSHandler(context=ssl.create_default_context(cadata=ca or None)))
+    return opener
 
 
 class _Patience:
