@@ -29,8 +29,13 @@ class BookFace:
 
     def app(self) -> web.Application:
         """The aiohttp application."""
+
+        @web.middleware
+        async def gate(request: web.Request, handler: Served) -> web.StreamResponse:
+            return await self._gate(request, handler)
+
         # 2.5 MB: DATA_UPLOAD_MAX_MEMORY_SIZE as NetBox has it.
-        app = web.Application(middlewares=[web.middleware(self._gate)], client_max_size=2_500_000)
+        app = web.Application(middlewares=[gate], client_max_size=2_500_000)
         app.router.add_get("/api/", _root)
         app.router.add_get("/api/status/", self._status)
         app.router.add_post("/graphql/", self._graphql)
