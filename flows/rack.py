@@ -1,0 +1,96 @@
+"""What the flows share: open a site, name the nodes, keep a run going, write its report."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+
+from flows.board import WATCHING, Board
+from flows.running import Mandate, Run
+from flows.settings import load_settings
+from flows.site import Site
+from inventory.certificate import due
+from inventory.errors import BadSettings
+from inventory.findings import Finding, Verdict
+from inventory.model import NodeRef, now
+from inventory.report import NodeReport, RackReport
+
+
+def new_run_id() -> str:
+    """A run's name: sortable by time, unique, short enough to type."""
+    return f"{now():%y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+
+
+def nodes_of(site: Site, rack: str, names: tuple[str, ...] = ()) -> tuple[NodeRef, ...]:
+    """The rack's nodes as NetBox names them, or those of `names`; raises `BadSettings` for what is not there."""
+    nodes = site.netbox().nodes_in(rack)
+    unknown = sorted(set(names) - {node.name for node in nodes})
+    if unknown:
+        raise BadSettings(f"rack {rack} has no node {', '.join(unknown)}. It has: {', '.join(n.name for n in nodes)}")
+    chosen = tuple(node for node in nodes if not names or node.name in names)
+    for node in chosen:
+        site.class_of(node)  # every class is known before the first node is touched
+    return chosen
+
+
+def due_nodes(site: Site, among: tuple[NodeRef, ...] = ()) -> tuple[NodeRef, ...]:
+    """Nodes whose newest certificate's term is over or that was revoked; of all the ledger knows, or of `among`."""
+    return tuple(node for node in among or site.ledger.nodes() if _is_due(site, node))
+
+
+def _is_due(site: Site, node: NodeRef) -> bool:
+    certificates = site.ledger.certificates(node.key)
+    return bool(certificates) and (
+        due(certificates[0], now()) or site.ledger.revocation(certificates[0].certificate_id) is not None
+    )
+
+
+@asynccontextmanager
+async def running(settings_file: str, run_id: str, purpose: str, rack: str, may: Mandate) -> AsyncIterator[Run]:
+    """A run with its leases kept warm; however it ends, stages have ended and leases are given back."""
+    site = Site.open(load_settings(settings_file))
+    board = WATCHING.get() or Board()
+    run = Run(site, run_id, purpose, board, may)
+    site.images.start()
+    site.ledger.begin_run(run_id, purpose, rack, {"rack": rack, "wipe": sorted(may.wipe)})
+    keeper = asyncio.create_task(run.keep_leases())
+    try:
+        yield run
+    except BaseException:
+        site.ledger.finish_run(run_id, "interrupted", "")
+        raise
+    finally:
+        keeper.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeper
+        await run.close()
+        site.close()
+
+
+def finish(
+    run: Run, rack: str, started_at: datetime, reports: tuple[NodeReport, ...], rack_findings: tuple[Finding, ...] = ()
+) -> RackReport:
+    """The rack's report, kept in the ledger."""
+    report = RackReport(
+        rack=rack,
+        run_id=run.run_id,
+        purpose=run.purpose,
+        started_at=started_at,
+        ended_at=now(),
+        nodes=tuple(sorted(reports, key=lambda r: r.node.name)),
+        rack_findings=rack_findings,
+        notes=tuple(run.breaker.values()),
+    )
+    run.site.ledger.finish_run(run.run_id, outcome_of(report).value, report.model_dump_json())
+    return report
+
+
+def outcome_of(report: RackReport) -> Verdict:
+    """The rack in one word: undecided while any node is, else rejected when any is."""
+    verdicts = {node.verdict for node in report.nodes}
+    if Verdict.UNDECIDED in verdicts or not verdicts:
+        return Verdict.UNDECIDED
+    return Verdict.REJECTED if Verdict.REJECTED in verdicts else Verdict.ACCEPTED

@@ -1,0 +1,76 @@
+"""discover: read the node's BMC and make sure it is the machine the book means."""
+
+from __future__ import annotations
+
+from flows.site import NodeSite
+from inventory.errors import BadSettings
+from inventory.findings import Finding, Outcome
+from inventory.model import Inventory, NodeRef
+from inventory.report import NodeReport, Stage, StageRecord
+
+STAGE = Stage.DISCOVER
+
+# What a BMC says when nobody has written a serial. Source: the placeholder list NetBox importers share.
+_PLACEHOLDERS = frozenset({"", "0", "n/a", "none", "default string", "to be filled by o.e.m.", "system serial number"})
+
+
+def inputs(report: NodeReport, site: NodeSite) -> dict[str, str]:
+    """Nothing: what a machine is made of is looked at in every run."""
+    return {}
+
+
+def run(report: NodeReport, site: NodeSite) -> StageRecord:
+    """Read identity, parts, firmware, BIOS and boot state; powers the node on if the GPUs only answer then."""
+    if not site.node.bmc_url:
+        raise BadSettings(f"{site.node.name}: the book has no BMC address. Set oob_ip or bmc_url in NetBox")
+    with site.bmc() as bmc:
+        inventory = bmc.read()
+        requests = bmc.requests
+    return StageRecord(
+        stage=STAGE,
+        findings=(*_who(site.node, inventory), _read(inventory)),
+        inventory=inventory,
+        details={"requests": requests, "missing": len(inventory.missing), "gpus_found_in": inventory.gpus_found_in},
+    )
+
+
+def _who(node: NodeRef, inventory: Inventory) -> tuple[Finding, ...]:
+    """The chassis serial must be there, and be the book's."""
+    serial = (inventory.identity.serial or "").strip()
+    if serial.lower() in _PLACEHOLDERS:
+        outcome, cause = Outcome.ERROR, f"the BMC names no chassis serial (it says {serial or 'nothing'!r})"
+    elif node.serial and serial != node.serial:
+        outcome = Outcome.FAIL
+        cause = f"this is another machine: the BMC says chassis {serial}, the book says {node.serial}"
+    else:
+        outcome, cause = Outcome.PASS, ""
+    return (
+        Finding(
+            metric="chassis_serial",
+            subject="node",
+            outcome=outcome,
+            observed=serial or "nothing",
+            expected=node.serial or "a serial number",
+            remedy=""
+            if outcome is Outcome.PASS
+            else "Check cabling and the device's serial in NetBox before going on.",
+            source="NetBox device serial",
+            cause=cause,
+            value=serial,
+        ),
+    )
+
+
+def _read(inventory: Inventory) -> Finding:
+    """That the BMC told parts at all; whether they are the right ones is inspection's business."""
+    told = bool(inventory.gpus or inventory.nics or inventory.dimms)
+    return Finding(
+        metric="inventory_read",
+        subject="node",
+        outcome=Outcome.PASS if told else Outcome.ERROR,
+        observed=f"{len(inventory.gpus)} GPUs, {len(inventory.nics)} NICs, {len(inventory.dimms)} DIMMs",
+        expected="parts are told",
+        remedy="" if told else "Reset the BMC; some list their parts only after a host POST.",
+        source="Redfish",
+        cause="" if told else "the BMC answers and lists no parts at all",
+    )

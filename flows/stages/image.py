@@ -1,0 +1,240 @@
+"""image: lay the class's OS image on the boot disk, unless it is there already; BIOS changes ride on the same boot.
+
+The node ends up running from its own disk, with its BMC's media empty and its boot override cleared, whatever happens
+in between. The wiping step is begun only for a node the plan named, and is never begun twice: an attempt that was
+under way when a run died is taken up where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from bios_profiles.profile import plan as plan_bios
+from flows.site import NodeSite
+from flows.step import digest
+from inventory.command import Shell
+from inventory.deadline import Deadline
+from inventory.errors import BudgetSpent, ChangeNotApplied, LoginRefused, NodeUnreachable
+from inventory.evidence import EvidenceStore
+from inventory.findings import Finding, Outcome, worst
+from inventory.inband import read_image_digest, read_software
+from inventory.ledger import AttemptEvent
+from inventory.model import Software
+from inventory.redfish import Bmc
+from inventory.report import NodeReport, Stage, StageRecord
+from os_images.attempts import ending
+from os_images.compatibility import check_compatibility
+from os_images.installers.agent_image import (
+    Login,
+    build_job,
+    judge_attempt,
+    new_attempt,
+    phoned_home,
+    watch,
+)
+from os_images.verify import verify
+
+T = TypeVar("T")
+STAGE = Stage.IMAGE
+
+_GOOD = (Outcome.PASS, Outcome.NOT_APPLICABLE)
+_LOGIN_S = 30.0  # our choice: a node that has phoned home answers SSH at once; one that is off should not be waited for
+_FAREWELL_S = 240.0  # our choice: power off, eject and clear, each read back, on a slow BMC
+_KINDS = {"virtual_media": "iso", "uefi_http": "efi"}
+# Shares of the stage's budget, our choice: the agent's part is the longer one, and one re-arming must fit in.
+_AGENT_SHARE, _FIRST_BOOT_SHARE = 0.4, 0.4
+
+
+def inputs(report: NodeReport, site: NodeSite) -> dict[str, str]:
+    """The image, the chassis and its boot disk, and what the node itself says is on it now."""
+    digest_there = image_on(site, address_of(report, site))
+    drives = sorted(drive.serial or drive.id for drive in report.inventory.drives)
+    return {
+        "image": site.manifest.digest,
+        "versions": digest(site.manifest.versions),
+        "chassis": report.inventory.identity.serial or "",
+        "drives": digest(drives),
+        "on the node": "nothing that answers" if digest_there is None else digest_there or "another image",
+    }
+
+
+def address_of(report: NodeReport, site: NodeSite) -> str:
+    """Where the node's OS answers: as it phoned home last, else as the book says."""
+    attempt = site.site.ledger.last_attempt(site.node.key)
+    home = phoned_home(site.site.ledger.attempt_events(attempt.attempt_id)) if attempt else None
+    return home.addresses[0] if home and home.addresses else report.address
+
+
+def look_inside(site: NodeSite, address: str) -> Software | None:
+    """What runs on the node, or None when nobody there answers to our key."""
+    return _asked(site, address, read_software)
+
+
+def image_on(site: NodeSite, address: str) -> str | None:
+    """The digest of the image on the node; empty when it is none of ours, None when nobody answers."""
+    return _asked(site, address, read_image_digest)
+
+
+def _asked(site: NodeSite, address: str, question: Callable[[Shell, EvidenceStore], T]) -> T | None:
+    if not address:
+        return None
+    try:
+        with site.shell(address, deadline=site.deadline.part(_LOGIN_S)) as shell:
+            return question(shell, site.site.evidence)
+    except (NodeUnreachable, LoginRefused, BudgetSpent):
+        return None
+
+
+def run(report: NodeReport, site: NodeSite) -> StageRecord:
+    """Already so → prove it. Under way → go on with it. Else lay it, boot it, prove it."""
+    models = tuple(sorted({gpu.model for gpu in report.inventory.gpus if gpu.model}))
+    fits = check_compatibility(site.manifest, models, nvswitch=site.node_class.nvswitch)
+    if worst(f.outcome for f in fits) not in _GOOD:
+        return StageRecord(stage=STAGE, findings=fits)
+    address = address_of(report, site)
+    if image_on(site, address) == site.manifest.digest:
+        inside = look_inside(site, address) or Software()
+        return _proven(report, site, fits, inside, address, did=(), posts=0)
+    return _lay(report, site, fits)
+
+
+def _lay(report: NodeReport, site: NodeSite, fits: tuple[Finding, ...]) -> StageRecord:
+    """The agent's boot, then the disk's boot. Media and override are undone in any case."""
+    with site.bmc() as bmc:
+        attempt_id, did, posts = _begin_or_go_on(report, site, bmc)
+        try:
+            events, more = _agent(report, site, bmc, attempt_id)
+            posts += more
+        finally:
+            _leave_in_known_order(site)
+        laid = judge_attempt(events)
+        if laid.outcome is not Outcome.PASS:
+            return StageRecord(stage=STAGE, findings=(*fits, laid), did=did, posts=posts)
+        events, more = _first_boot(site, bmc, attempt_id)
+        bios = bmc.bios()
+    home = phoned_home(events)
+    if home is None:
+        return StageRecord(stage=STAGE, findings=(*fits, judge_attempt(events)), did=did, posts=posts + more)
+    site.site.ledger.set_pin("ssh", site.node.key, home.ssh_host_key)
+    inside = look_inside(site, home.addresses[0])
+    record = _proven(report, site, (*fits, laid), inside or Software(), home.addresses[0], did=did, posts=posts + more)
+    return record.model_copy(update={"inventory": report.inventory.model_copy(update={"bios": bios})})
+
+
+# -- the agent's boot -----------------------------------------------------------------------------------------------
+
+
+def _begin_or_go_on(report: NodeReport, site: NodeSite, bmc: Bmc) -> tuple[str, tuple[str, ...], int]:
+    """The attempt to watch: one that is under way for this very image, else a new one, booted."""
+    under_way = _under_way(site, bmc)
+    if under_way:
+        return under_way, ("went on with the imaging attempt that was under way",), 0
+    if not site.may_wipe:
+        raise ChangeNotApplied(
+            site.node.name, "the image is not on the node and wiping its disk was not agreed to",
+            do="Run `rackmint plan`, then provision with its wipe agreed.",
+        )  # fmt: skip
+    changes = plan_bios(site.profile, bmc.bios()).changes
+    if changes:
+        site.step("stage_bios", changes=dict(changes))
+        bmc.stage_bios(changes)
+    attempt_id = _boot_agent(report, site, bmc)
+    bios = tuple(
+        f"BIOS {name} staged as {value}, riding on the imaging boot" for name, value in sorted(changes.items())
+    )
+    return attempt_id, (f"boot disk laid with image {site.manifest.name} (attempt {attempt_id})", *bios), 1
+
+
+def _under_way(site: NodeSite, bmc: Bmc) -> str:
+    """An attempt another process began: over and not yet booted, or its agent at work on a node that is on."""
+    attempt = site.site.ledger.last_attempt(site.node.key)
+    if attempt is None or attempt.job["image"]["sha256"] != site.manifest.digest:
+        return ""
+    events = site.site.ledger.attempt_events(attempt.attempt_id)
+    end = ending(events)
+    if end == "failed" or phoned_home(events):
+        return ""
+    at_work = any(event.kind == "registered" for event in events) and bmc.power() == "On"
+    return attempt.attempt_id if end == "done" or at_work else ""
+
+
+def _boot_agent(report: NodeReport, site: NodeSite, bmc: Bmc) -> str:
+    """Arm the deploy agent for this node alone and power the node on; the ledger hears of it first."""
+    login = Login(user=site.site.settings.ssh.user, authorized_key=site.public_key)
+    job = build_job(
+        site.manifest, site.node_class.boot_disk, login,
+        host_name=site.node.name, service_url=site.site.settings.images.url, identity=report.inventory.identity,
+        wipe=site.may_wipe and _asked_twice(site),
+    )  # fmt: skip
+    attempt = new_attempt(site.site.ledger, site.node, job)
+    kind = _KINDS[site.node_class.boot]
+    url = site.site.images.boot_url(attempt.attempt_id, attempt.token, kind)
+    site.step("boot_agent", attempt=attempt.attempt_id, by=site.node_class.boot)
+    _off(bmc)
+    if kind == "iso":
+        bmc.insert_media(url)
+        bmc.boot_once("Cd")
+    else:
+        bmc.boot_once("UefiHttp", http_uri=url)
+    bmc.power_on()
+    return attempt.attempt_id
+
+
+def _asked_twice(site: NodeSite) -> bool:
+    """Foreign data on the boot disk is overwritten only for a node named by --reimage."""
+    return site.node.name in site.reimage
+
+
+def _off(bmc: Bmc) -> None:
+    if bmc.power() != "Off":
+        bmc.power_off()
+
+
+def _agent(report: NodeReport, site: NodeSite, bmc: Bmc, attempt_id: str) -> tuple[tuple[AttemptEvent, ...], int]:
+    """Watch the agent to its end. An agent that was never even fetched is booted once more: (events, extra POSTs)."""
+    share = site.deadline.budget_s * _AGENT_SHARE
+    poll_s = site.site.settings.pace.poll_s
+    try:
+        return watch(site.site.ledger, attempt_id, site.deadline.part(share), poll_s=poll_s), 0
+    except BudgetSpent:
+        if site.site.ledger.attempt_events(attempt_id):
+            raise
+    site.step("boot_agent_again", why="never fetched")
+    again = _boot_agent(report, site, bmc)
+    return watch(site.site.ledger, again, site.deadline.part(share), poll_s=poll_s), 1
+
+
+def _leave_in_known_order(site: NodeSite) -> None:
+    """OS off first, then eject (ejecting under a running ramdisk corrupts it), then the disk. Also after a cancel."""
+    farewell = Deadline(
+        site.node.name, _FAREWELL_S, tell=site.deadline.tell
+    )  # its own token: a cancel is why we are here
+    with replace(site, deadline=farewell).bmc() as bmc:
+        _off(bmc)
+        bmc.eject_media()
+        bmc.boot_to_disk()
+
+
+# -- the disk's boot ------------------------------------------------------------------------------------------------
+
+
+def _first_boot(site: NodeSite, bmc: Bmc, attempt_id: str) -> tuple[tuple[AttemptEvent, ...], int]:
+    """Boot from the disk and wait until the image phones home: (events, POSTs)."""
+    poll_s = site.site.settings.pace.poll_s
+    events = site.site.ledger.attempt_events(attempt_id)
+    if phoned_home(events):
+        return events, 0
+    site.step("boot_disk", attempt=attempt_id)
+    bmc.power_on()
+    deadline = site.deadline.part(site.deadline.budget_s * _FIRST_BOOT_SHARE)
+    return watch(site.site.ledger, attempt_id, deadline, until="phone-home", poll_s=poll_s), 1
+
+
+def _proven(
+    report: NodeReport, site: NodeSite, fits: tuple[Finding, ...], inside: Software, address: str,
+    *, did: tuple[str, ...], posts: int,
+) -> StageRecord:  # fmt: skip
+    found = verify(inside, inside.image_digest or "", site.manifest, nvswitch=site.node_class.nvswitch)
+    return StageRecord(stage=STAGE, findings=(*fits, *found), software=inside, address=address, did=did, posts=posts)

@@ -1,0 +1,104 @@
+"""join: a certified node becomes part of the Kubernetes fleet, held from birth and let go only by its certificate."""
+
+from __future__ import annotations
+
+from burnin.checks import looks_ready
+
+from flows.site import NodeSite
+from inventory.command import Command, ask
+from inventory.errors import NodeTrouble
+from inventory.findings import Finding, Outcome
+from inventory.fleet import Fleet, FleetNode
+from inventory.report import NodeReport, Stage, StageRecord
+from inventory.ssh import SshShell
+
+STAGE = Stage.JOIN
+
+_CONFIG = "/run/rackmint/join.yaml"  # on tmpfs: the token must not reach a disk
+_TOKEN_S = 1800.0  # our choice: one slow join, no longer
+
+# kubeadm's own limits (discovery 5 min, TLS bootstrap 5 min, kubelet 4 min) are shortened by the configuration.
+KUBEADM_JOIN: Command[str] = Command(
+    "kubeadm join", ("kubeadm", "join", "--config", _CONFIG), str, timeout_s=180.0, changes_node=True
+)
+FORGET_CONFIG: Command[str] = Command(
+    "forget join config", ("rm", "-f", _CONFIG), str, timeout_s=20.0, changes_node=True
+)
+
+
+def inputs(report: NodeReport, site: NodeSite) -> dict[str, str]:
+    """Nothing: whether the fleet still has the node is looked at in every run."""
+    return {}
+
+
+def run(report: NodeReport, site: NodeSite) -> StageRecord:
+    """Join if absent, wait for the gates, then lift taint and cordon and make the node `active` in the book."""
+    fleet = site.site.fleet()
+    did: list[str] = []
+    known = fleet.node(site.node.name)
+    if known is None or not known.belongs_to(report.inventory.identity.serial or ""):
+        _join(report, site, fleet)
+        did.append("joined by kubeadm, tainted and cordoned")
+    gates = fleet.wait_gates(
+        site.node.name,
+        expected_gpus=site.node_class.gpu.count,
+        system_uuid=report.inventory.identity.uuid or "",
+        boot_id=(report.software.boot_id or "") if did else "",  # a node in service may have rebooted since
+        deadline=site.deadline,
+    )
+    if not looks_ready(gates):
+        site.fence()
+        fleet.quarantine(site.node.name, "gates", site.run_id)
+        return StageRecord(stage=STAGE, findings=gates, did=(*did, "quarantined"))
+    did += _let_go(report, site, fleet, fleet.node(site.node.name))
+    return StageRecord(stage=STAGE, findings=(*gates, _admitted(report)), did=tuple(did))
+
+
+def _join(report: NodeReport, site: NodeSite, fleet: Fleet) -> None:
+    serial, uuid = report.inventory.identity.serial or "", report.inventory.identity.uuid or ""
+    site.fence()
+    fleet.guard_name(site.node.name, serial, uuid)
+    site.step("precreate")
+    fleet.precreate(site.node.name, serial, site.run_id, {"rack": site.node.rack, "site": site.node.site})
+    token = fleet.mint_token(site.node.name, site.run_id, _TOKEN_S)
+    try:
+        config = fleet.join_config(site.node.name, token, fleet.ca_hash())
+        with site.shell(report.address) as shell:
+            _kubeadm(shell, site, config)
+    finally:
+        fleet.delete_token(token)
+
+
+def _kubeadm(shell: SshShell, site: NodeSite, config: bytes) -> None:
+    shell.put(_CONFIG, config, mode=0o600)
+    try:
+        site.step("kubeadm_join")
+        ask(shell, KUBEADM_JOIN, site.site.evidence)
+    finally:
+        ask(shell, FORGET_CONFIG, site.site.evidence)
+
+
+def _let_go(report: NodeReport, site: NodeSite, fleet: Fleet, known: FleetNode | None) -> list[str]:
+    """Lift our taint and cordon, then move NetBox to active; both say nothing when it is so already."""
+    if known is None:
+        raise NodeTrouble(site.node.name, "the node left the fleet while its gates were watched")
+    did = []
+    if not known.admitted_with(report.certificate_id):
+        site.fence()
+        site.step("admit", certificate=report.certificate_id)
+        fleet.admit(site.node.name, site.run_id, report.certificate_id)
+        did.append("taint and cordon lifted")
+    if site.node.netbox_id is not None and site.site.netbox().set_status(site.node.netbox_id, "active", site.run_id):
+        did.append("NetBox status active")
+    return did
+
+
+def _admitted(report: NodeReport) -> Finding:
+    return Finding(
+        metric="kubernetes_admitted",
+        subject="node",
+        outcome=Outcome.PASS,
+        observed=f"schedulable, certificate {report.certificate_id}",
+        expected="schedulable with a valid certificate",
+        source="Kubernetes Node read back",
+    )

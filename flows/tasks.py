@@ -1,0 +1,85 @@
+"""What Prefect sees of a run: a task per node or per stage, an event per stage, artifacts at the end. Nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from prefect import task
+from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.events import emit_event
+
+from flows.render.text import plain
+from flows.running import Run
+from inventory.findings import Verdict
+from inventory.report import NodeReport, RackReport, StageRecord
+
+T = TypeVar("T")
+
+
+async def shown(name: str, work: Callable[[], Awaitable[T]], *, show: bool) -> T:
+    """Await `work`, as one Prefect task of this name when it is to be shown; Prefect caches and stores nothing of it.
+
+    `work` takes no argument on purpose: Prefect walks through every argument of a task, and a report is large.
+    """
+    if not show:
+        return await work()
+    stage = name.partition(":")[2]
+    traced: Any = task(
+        name=stage or "node",
+        task_run_name=name,
+        tags=[f"stage:{stage}"] if stage else None,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+    )(work)
+    result: T = await traced()
+    return result
+
+
+def show_in_prefect(run: Run) -> None:
+    """Let Prefect see a run: an event per stage transition, and a task per node or per stage as the settings say."""
+    run.told.append(tell_stage)
+    run.shown = shown
+
+
+def tell_stage(report: NodeReport, record: StageRecord) -> None:
+    """One event per stage transition: it shows in the event feed and can trigger automations."""
+    emit_event(
+        event=f"rackmint.stage.{'reused' if record.reused_from else record.outcome.value}",
+        resource={"prefect.resource.id": f"rackmint.node.{report.node.key}", "prefect.resource.name": report.node.name},
+        payload={
+            "stage": record.stage.value,
+            "run": report.run_id,
+            "took_s": round((record.ended_at - record.started_at).total_seconds(), 3),
+            "reason": record.reason,
+            "cause": plain(report.plus(record).cause),
+        },
+    )
+
+
+async def show_rack(report: RackReport) -> None:
+    """The rack as a table, and one page for each node that was not accepted."""
+    table = [
+        {"node": n.node.name, "class": n.node.node_class, "verdict": n.verdict.value, "POSTs": n.posts,
+         "cause": plain(n.cause)}
+        for n in report.nodes
+    ]  # fmt: skip
+    await acreate_table_artifact(
+        table=table, key=_key(f"rack-{report.rack}"), description=f"{report.purpose} {report.rack}"
+    )
+    for node in report.nodes:
+        if node.verdict is not Verdict.ACCEPTED:
+            await acreate_markdown_artifact(markdown=_page(node), key=_key(f"node-{node.node.name}"))
+
+
+def _page(report: NodeReport) -> str:
+    lines = [f"# {plain(report.node.name)}: {report.verdict.value}", "", plain(report.cause), ""]
+    for finding in report.findings:
+        lines.append(f"- {finding.outcome.value}: `{plain(finding.sentence)}` {plain(finding.remedy)}")
+    return "\n".join(lines)
+
+
+def _key(text: str) -> str:
+    """Artifact keys are lower case letters, digits and dashes. Source: Prefect 3 artifact key rule."""
+    return "".join(c if c.isalnum() and c.isascii() else "-" for c in text.lower())
