@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lab.machine import Machine
 from lab.shell import (
     disk_tools,
     file_tools,
+    host_loads,
     host_tools,
     kernel_log,
     net_tools,
@@ -15,8 +17,10 @@ from lab.shell import (
     versions,
 )
 from lab.shell.call import Call, Tool, unwrap
+from lab.shell.dcgm import dcgmi
+from lab.shell.gpu_burn import gpu_burn
 from lab.shell.nccl import nccl_tests
-from lab.shell.node import Booted
+from lab.shell.nvbandwidth import nvbandwidth
 from lab.shell.reply import Reply, refused
 from lab.shell.smi import nvidia_smi
 
@@ -26,6 +30,11 @@ TOOLS: dict[str, Tool] = {
     "all_gather_perf": nccl_tests,
     "reduce_scatter_perf": nccl_tests,
     "alltoall_perf": nccl_tests,
+    "nvbandwidth": nvbandwidth,
+    "gpu_burn": gpu_burn,
+    "dcgmi": dcgmi,
+    "stress-ng": host_loads.stress_ng,
+    "fio": host_loads.fio,
     "lspci": pci.lspci,
     "ibstat": rdma_tools.ibstat,
     "ibv_devinfo": rdma_tools.ibv_devinfo,
@@ -78,7 +87,7 @@ TOOLS: dict[str, Tool] = {
 
 
 def answer(
-    machine: Booted,
+    machine: Machine,
     argv: tuple[str, ...],
     stdin: str = "",
     env: Mapping[str, str] | None = None,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from lab.hardware import NodeState
-from lab.shell.node import Booted
+from lab.machine import Machine
 from lab.shell.reply import Reply
 
 
@@ -14,7 +14,7 @@ from lab.shell.reply import Reply
 class Call:
     """Who is asked, with which words, in which environment."""
 
-    machine: Booted
+    machine: Machine
     argv: tuple[str, ...]
     stdin: str = ""
     env: Mapping[str, str] = field(default_factory=dict)

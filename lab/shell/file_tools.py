@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from lab.machine import Machine
 from lab.shell.call import Call
-from lab.shell.node import Booted, memory
+from lab.shell.node import memory
 from lab.shell.reply import Reply, lines, no_such_file, refused
 from lab.shell.tree import below, files, is_folder, matching
 
@@ -24,12 +25,13 @@ def cat(call: Call) -> Reply:
         if text is None:
             err += no_such_file("cat", name).stderr
         else:
-            out += (
-                text
-                if text.endswith("\n") or not text or call.path(name) in memory(call.machine).files
-                else f"{text}\n"
-            )
+            out += text if call.path(name) in memory(call.machine).files else _ended(text)
     return Reply(out, err, 1 if err else 0)
+
+
+def _ended(text: str) -> str:
+    """A system file ends with a newline."""
+    return text if text.endswith("\n") or not text else f"{text}\n"
 
 
 def grep(call: Call) -> Reply:
@@ -68,7 +70,7 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
     return flags, [a for a in arguments if not a.startswith("-") or a == "-"]
 
 
-def _paths(machine: Booted, names: list[str], deep: bool) -> list[str]:
+def _paths(machine: Machine, names: list[str], deep: bool) -> list[str]:
     found: list[str] = []
     for name in names:
         found += below(machine, name) if deep and is_folder(machine, name) else [name]
@@ -96,22 +98,32 @@ def test(call: Call) -> Reply:
     return Reply(exit=int(_true(call.machine, words[1:] if negated else words) == negated))
 
 
-def _true(machine: Booted, words: list[str]) -> bool:
+_COMPARES: dict[str, Callable[[str, str], bool]] = {
+    "=": lambda left, right: left == right,
+    "==": lambda left, right: left == right,
+    "-eq": lambda left, right: left == right,
+    "!=": lambda left, right: left != right,
+    "-ne": lambda left, right: left != right,
+}
+_LOOKS: dict[str, Callable[[Machine, str], bool]] = {
+    "-d": is_folder,
+    "-e": lambda machine, path: path in files(machine) or is_folder(machine, path),
+    "-r": lambda machine, path: path in files(machine) or is_folder(machine, path),
+    "-f": lambda machine, path: path in files(machine),
+    "-s": lambda machine, path: bool(files(machine).get(path)),
+    "-n": lambda machine, text: bool(text),
+    "-z": lambda machine, text: not text,
+}
+
+
+def _true(machine: Machine, words: list[str]) -> bool:
     match words:
-        case ["-d", path]:
-            return is_folder(machine, path)
-        case ["-e" | "-r" | "-w" | "-x", path]:
-            return path in files(machine) or is_folder(machine, path)
-        case ["-f" | "-s", path]:
-            return bool(files(machine).get(path))
-        case ["-n", text] | [text]:
+        case [text]:
             return bool(text)
-        case ["-z", text]:
-            return not text
-        case [left, "=" | "==" | "-eq", right]:
-            return left == right
-        case [left, "!=" | "-ne", right]:
-            return left != right
+        case [look, subject] if look in _LOOKS:
+            return _LOOKS[look](machine, subject)
+        case [left, sign, right] if sign in _COMPARES:
+            return _COMPARES[sign](left, right)
     return False
 
 

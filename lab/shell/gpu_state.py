@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lab.hardware import GpuState
-from lab.shell.node import Booted, chance, fabric_ready, memory
+from lab.machine import Machine
+from lab.shell.node import chance, fabric_ready, memory
 
 _REASONS = (
     "gpu_idle",
@@ -18,7 +19,7 @@ _REASONS = (
 )
 
 
-def event_reasons(machine: Booted, gpu: GpuState) -> dict[str, str]:
+def event_reasons(machine: Machine, gpu: GpuState) -> dict[str, str]:
     """Why the clocks are where they are; a GPU that throttled under load keeps its two hardware flags up."""
     hot = gpu.index in memory(machine).throttled
     active = {"hw_slowdown", "hw_thermal_slowdown"} if hot else set()
@@ -26,23 +27,23 @@ def event_reasons(machine: Booted, gpu: GpuState) -> dict[str, str]:
     return {reason: "Active" if reason in active else "Not Active" for reason in _REASONS}
 
 
-def link_generation(machine: Booted, gpu: GpuState) -> int:
+def link_generation(machine: Machine, gpu: GpuState) -> int:
     """The link's generation now. The lab's boards keep it up when idle, as servers with ASPM off do (our choice)."""
     return gpu.pcie_generation
 
 
-def temperature_c(machine: Booted, gpu: GpuState) -> int:
+def temperature_c(machine: Machine, gpu: GpuState) -> int:
     """Degrees now: 86 where cooling failed under load."""
     return 86 if gpu.index in memory(machine).throttled else gpu.temperature_c
 
 
-def power_draw_w(machine: Booted, gpu: GpuState) -> float:
+def power_draw_w(machine: Machine, gpu: GpuState) -> float:
     """Watts: some seventy when idle, near the limit under load."""
     noise = chance(machine, "power", gpu.serial).uniform(-2.0, 2.0)
     return (gpu.power_limit_w * 0.93 if memory(machine).busy else 70.0) + noise
 
 
-def fabric_status(machine: Booted) -> tuple[str, str]:
+def fabric_status(machine: Machine) -> tuple[str, str]:
     """Fabric state and status. Without a matching Fabric Manager a board with NVSwitches stays "In Progress" for ever.
 
     Source: gpu-operator issues 2511 and 1043.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from lab.machine import Machine
 from lab.shell.call import Call
-from lab.shell.node import Booted, fabric_ready, has_driver, memory
+from lab.shell.node import fabric_ready, has_driver, memory
 from lab.shell.reply import Reply, lines, refused, said
 from lab.shell.tree import host_name
 
@@ -29,11 +30,11 @@ def nproc(call: Call) -> Reply:
     return said(str(_threads(call.machine)))
 
 
-def _threads(machine: Booted) -> int:
+def _threads(machine: Machine) -> int:
     return machine.state.cpu_cores * _SOCKETS * (1 if _threading_off(machine) else 2)
 
 
-def _threading_off(machine: Booted) -> bool:
+def _threading_off(machine: Machine) -> bool:
     return str(machine.state.bios.get("HyperThreading", "Enable")).startswith("Disable")
 
 
@@ -114,13 +115,13 @@ def systemctl(call: Call) -> Reply:
     return Reply()
 
 
-def _active(machine: Booted, units: list[str], quiet: bool) -> Reply:
+def _active(machine: Machine, units: list[str], quiet: bool) -> Reply:
     words = [unit_state(machine, unit) for unit in units]
     code = 0 if all(word == "active" for word in words) else 3  # 3: systemctl's "not running"
     return Reply("" if quiet else lines(*words), exit=code)
 
 
-def unit_state(machine: Booted, unit: str) -> str:
+def unit_state(machine: Machine, unit: str) -> str:
     """What systemd says of a service."""
     if unit in memory(machine).stopped:
         return "inactive"
@@ -136,7 +137,7 @@ def unit_state(machine: Booted, unit: str) -> str:
     return "inactive"
 
 
-def _fabric_manager(machine: Booted) -> str:
+def _fabric_manager(machine: Machine) -> str:
     if not machine.state.nvswitch:
         return "inactive"
     return "active" if fabric_ready(machine) else "failed"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from weakref import WeakKeyDictionary
 
-from lab.shell.node import Booted
+from lab.machine import Machine
 
 _PIDS = count(2001)
 
@@ -58,14 +58,14 @@ class JobTable:
         return [job for job in self.running.values() if pattern in job.command]
 
 
-_TABLES: WeakKeyDictionary[Booted, JobTable] = WeakKeyDictionary()
+_TABLES: WeakKeyDictionary[Machine, JobTable] = WeakKeyDictionary()
 
 
-def jobs(machine: Booted) -> JobTable:
+def jobs(machine: Machine) -> JobTable:
     """The node's process table; it outlives reboots so that a test can look back."""
     return _TABLES.setdefault(machine, JobTable())
 
 
-def running_commands(machine: Booted) -> tuple[str, ...]:
+def running_commands(machine: Machine) -> tuple[str, ...]:
     """What runs on the node now. Empty after a cancel, or something was left behind."""
     return tuple(job.command for job in jobs(machine).running.values())

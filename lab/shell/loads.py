@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lab.hardware import GpuState
-from lab.shell.node import Booted, chance, memory
+from lab.machine import Machine
+from lab.shell.node import chance, memory
 
 
-def begin_load(machine: Booted, gpus: Iterable[GpuState]) -> int:
+def begin_load(machine: Machine, gpus: Iterable[GpuState]) -> int:
     """Put these GPUs under load: counters move where a fault says so. Returns the number of this load."""
     held = memory(machine)
     for gpu in gpus:
@@ -26,11 +27,6 @@ def _ecc(gpu: GpuState) -> None:
     gpu.xids.append((48, "pid='<unknown>', name=<unknown>, DBE (double bit error) ECC event in GPU memory"))
 
 
-def pace(machine: Booted, gpu: GpuState) -> float:
-    """The share of the healthy figure a GPU reaches; one that throttles loses a third (our choice)."""
-    return gpu.speed * (0.66 if gpu.throttles_under_load else 1.0)
-
-
-def jitter(machine: Booted, *about: object) -> float:
+def jitter(machine: Machine, *about: object) -> float:
     """Half a percent up or down, as good runs differ."""
     return chance(machine, *about).uniform(0.995, 1.005)

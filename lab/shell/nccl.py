@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import count
 
+from lab.machine import Machine
 from lab.shell.call import Call
 from lab.shell.loads import begin_load, jitter
 from lab.shell.nccl_log import Rank, log_lines, ranks_of
 from lab.shell.nccl_speed import factor, inside_gb_s, network_gb_s
-from lab.shell.node import Booted, fabric_ready, has_driver
+from lab.shell.node import fabric_ready, has_driver
 from lab.shell.reply import Reply, lines, refused
 from lab.shell.tree import host_name
 
@@ -20,7 +21,8 @@ _PIDS = count(30_001)
 
 _TITLES = (
     "#                                                              out-of-place                       in-place",
-    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong",
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong"
+    "     time   algbw   busbw #wrong",
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)",
 )
 
@@ -31,7 +33,7 @@ def nccl_tests(call: Call) -> Reply:
     return trouble or nccl_run(call, [call.machine])
 
 
-def cuda_trouble(machine: Booted, wanted: int) -> Reply | None:
+def cuda_trouble(machine: Machine, wanted: int) -> Reply | None:
     """Why the test cannot even begin, in nccl-tests' words; None when it can."""
     host, found = host_name(machine), len(machine.state.gpus_present)
     if not machine.software.get("nccl_tests"):
@@ -52,7 +54,7 @@ def _failure(host: str, text: str) -> Reply:
     )
 
 
-def nccl_run(call: Call, machines: Sequence[Booted]) -> Reply:
+def nccl_run(call: Call, machines: Sequence[Machine]) -> Reply:
     """The whole output of a run over these nodes."""
     for machine in machines:
         load = begin_load(machine, machine.state.gpus_present)
@@ -70,8 +72,9 @@ def _header(call: Call, ranks: list[Rank]) -> Iterator[str]:
     begin, end = _sizes(call)[0], _sizes(call)[-1]
     yield (
         f"# nThread 1 nGpus {call.option('-g', '--ngpus', default='1')} minBytes {begin} maxBytes {end} "
-        f"step: {call.option('-f', '--stepfactor', default='2')}(factor) warmup iters: {call.option('-w', default='1')} "
-        f"iters: {call.option('-n', default='20')} agg iters: 1 validation: {call.option('-c', default='1')} graph: 0"
+        f"step: {call.option('-f', '--stepfactor', default='2')}(factor) "
+        f"warmup iters: {call.option('-w', default='1')} iters: {call.option('-n', default='20')} "
+        f"agg iters: 1 validation: {call.option('-c', default='1')} graph: 0"
     )
     yield "#"
     yield "# Using devices"
@@ -108,7 +111,7 @@ def _bytes(text: str) -> int:
     return int(float(text[:-1]) * _UNITS[text[-1].upper()]) if text[-1].upper() in _UNITS else int(text)
 
 
-def _table(call: Call, machines: Sequence[Booted], ranks: int, load: int) -> Iterator[str]:
+def _table(call: Call, machines: Sequence[Machine], ranks: int, load: int) -> Iterator[str]:
     plateau, collective = _plateau(call, machines), _collective(call)
     checked = call.option("-c", "--check", default="1") != "0"
     figures: list[float] = []
@@ -126,7 +129,7 @@ def _table(call: Call, machines: Sequence[Booted], ranks: int, load: int) -> Ite
         yield f"# Collective test concluded: {collective}_perf"
 
 
-def _plateau(call: Call, machines: Sequence[Booted]) -> float:
+def _plateau(call: Call, machines: Sequence[Machine]) -> float:
     """Through the network between nodes or when asked for, else inside the node."""
     asked_net = call.env.get("NCCL_P2P_DISABLE") == "1" and call.env.get("NCCL_SHM_DISABLE") == "1"
     if len(machines) > 1 or asked_net:

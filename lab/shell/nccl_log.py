@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from lab.machine import Machine
 from lab.shell.nccl_speed import adapters, has_gdr, has_nvlink, uses_nvls
 from lab.shell.net_state import MANAGEMENT
-from lab.shell.node import Booted
 from lab.shell.tree import host_name
 
 _CHANNELS = 2  # per pair of ranks; a real run shows 16 or more, which tells nothing new
@@ -18,13 +18,13 @@ class Rank:
     """One GPU in the run."""
 
     number: int
-    machine: Booted
+    machine: Machine
     device: int  # nvidia-smi index
     host: str
     pid: int
 
 
-def ranks_of(machines: Sequence[Booted], pid: int) -> list[Rank]:
+def ranks_of(machines: Sequence[Machine], pid: int) -> list[Rank]:
     """All GPUs of all nodes, in order."""
     gpus = [(machine, gpu) for machine in machines for gpu in machine.state.gpus_present]
     return [Rank(n, m, gpu.index, host_name(m), pid + machines.index(m)) for n, (m, gpu) in enumerate(gpus)]
@@ -53,7 +53,7 @@ def _prefix(rank: Rank) -> str:
     return f"{rank.host}:{rank.pid}:{rank.pid + 40 + rank.device} [{rank.device}]"
 
 
-def _network(machine: Booted, env: Mapping[str, str]) -> Iterator[str]:
+def _network(machine: Machine, env: Mapping[str, str]) -> Iterator[str]:
     yield f"Bootstrap: Using {MANAGEMENT}"
     found = adapters(machine, env)
     if not found:
@@ -102,4 +102,7 @@ def _nvls(rank: Rank, ranks: list[Rank], env: Mapping[str, str]) -> Iterator[str
         return
     beside = sum(other.machine is rank.machine for other in ranks)
     yield f"NVLS multicast support is available on dev {rank.device} (NVLS_NCHANNELS 16)"
-    yield f"NVLS comm 0x55d0c0{rank.number:06x} headRank {rank.device} nHeads {beside} buffSize 1048576 nvlsPerRankSize 184549376"
+    yield (
+        f"NVLS comm 0x55d0c0{rank.number:06x} headRank {rank.device} nHeads {beside} buffSize 1048576 "
+        f"nvlsPerRankSize 184549376 nvlsTotalSize {184549376 * beside}"
+    )

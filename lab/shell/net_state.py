@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lab.hardware import NicState
-from lab.shell.node import Booted
+from lab.machine import Machine
 from lab.shell.sysfs_rdma import rate_gbit_s
 
 MANAGEMENT = "eno1"
@@ -24,18 +24,22 @@ class NetDevice(NamedTuple):
     pci_address: str = ""
 
 
+def node_address(machine: Machine) -> str:
+    """The IPv4 address of the management port, where SSH answers."""
+    return machine.ssh_address.rpartition(":")[0] or "127.78.0.1"
+
+
 def netdev_name(nic: NicState) -> str:
     """What systemd names the port: by kind, bus and slot."""
     prefix, suffix = ("ib", "") if nic.link_layer == "InfiniBand" else ("en", "np0")
     return f"{prefix}p{int(nic.pci_address[5:7], 16)}s{int(nic.pci_address[8:10], 16)}{suffix}"
 
 
-def net_devices(machine: Booted) -> list[NetDevice]:
+def net_devices(machine: Machine) -> list[NetDevice]:
     """Loopback, the management port and every fast port."""
-    address = str(getattr(machine, "ssh_address", "")).rpartition(":")[0] or "127.78.0.1"
     devices = [
         NetDevice("lo", "00:00:00:00:00:00", "loopback", True, 0, 65536, "127.0.0.1"),
-        NetDevice(MANAGEMENT, machine.state.mgmt_mac.lower(), "ether", True, 10_000, 1500, address),
+        NetDevice(MANAGEMENT, machine.state.mgmt_mac.lower(), "ether", True, 10_000, 1500, node_address(machine)),
     ]
     return devices + [_fast(nic) for nic in machine.state.nics]
 
@@ -55,7 +59,7 @@ def _fast(nic: NicState) -> NetDevice:
     )
 
 
-def netdev_files(machine: Booted) -> dict[str, str]:
+def netdev_files(machine: Machine) -> dict[str, str]:
     """`/sys/class/net`, as far as anybody asks."""
     found: dict[str, str] = {}
     for device in net_devices(machine):

@@ -5,44 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from lab.hardware import GpuState, NodeState
-
-
-class Paced(Protocol):
-    """A clock that compresses the seconds of life."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait so many seconds of life."""
-        ...
-
-
-class Booted(Protocol):
-    """The side of a machine that its operating system shows: `lab.machine.Machine`, or a few attributes in a test."""
-
-    state: NodeState
-    clock: Paced
-    software: dict[str, str]
-    seed: dict[str, str]
-    boot_id: str
-    kernel_log: list[str]
-    joined: dict[str, Any] | None
-
-    @property
-    def running(self) -> bool:
-        """Whether an installed OS is up."""
-        ...
-
-    @property
-    def ssh_host_key(self) -> str:
-        """The private host key in OpenSSH form, new with every installed image."""
-        ...
-
-    def fault(self, name: str) -> bool:
-        """Whether a fault of this name is planted and has not worn off."""
-        ...
+from lab.hardware import GpuState
+from lab.machine import Machine
 
 
 @dataclass
@@ -59,23 +25,23 @@ class Memory:
     removed: list[str] = field(default_factory=list)  # what `rm` was asked for, for tests to look at
 
 
-_MEMORY: WeakKeyDictionary[Booted, Memory] = WeakKeyDictionary()
+_MEMORY: WeakKeyDictionary[Machine, Memory] = WeakKeyDictionary()
 
 
-def memory(machine: Booted) -> Memory:
-    """This boot's memory; a reboot starts a fresh one."""
+def memory(machine: Machine) -> Memory:
+    """What the running boot remembers; a reboot starts afresh."""
     held = _MEMORY.get(machine)
     if held is None or held.boot_id != machine.boot_id:
         held = _MEMORY[machine] = Memory(machine.boot_id)
     return held
 
 
-def has_driver(machine: Booted) -> bool:
+def has_driver(machine: Machine) -> bool:
     """Whether the NVIDIA kernel driver of the image works."""
     return not machine.fault("driver_missing") and bool(machine.software.get("driver"))
 
 
-def fabric_manager_version(machine: Booted) -> str:
+def fabric_manager_version(machine: Machine) -> str:
     """The installed Fabric Manager, which a skewed image has one build off."""
     version = str(machine.software.get("fabric_manager") or "")
     if not version or not machine.fault("fabricmanager_version_skew"):
@@ -84,7 +50,7 @@ def fabric_manager_version(machine: Booted) -> str:
     return f"{head}.{int(patch or 0) + 1:02d}"
 
 
-def fabric_ready(machine: Booted) -> bool:
+def fabric_ready(machine: Machine) -> bool:
     """Whether NVLink may be used: no NVSwitch at all, or a Fabric Manager of exactly the driver's version running."""
     if not machine.state.nvswitch:
         return True
@@ -92,7 +58,7 @@ def fabric_ready(machine: Booted) -> bool:
     return same and has_driver(machine) and "nvidia-fabricmanager" not in memory(machine).stopped
 
 
-def chance(machine: Booted, *about: object) -> random.Random:
+def chance(machine: Machine, *about: object) -> random.Random:
     """Noise that is the same for the same node, boot and subject."""
     return random.Random("/".join(map(str, (machine.state.serial, machine.boot_id, *about))))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lab.machine import Machine
 from lab.shell.call import Call
-from lab.shell.node import Booted
 from lab.shell.reply import Reply, said
 
 _GT_S = {1: 2.5, 2: 5, 3: 8, 4: 16, 5: 32, 6: 64}
@@ -30,7 +30,7 @@ class PciDevice:
     bridge: bool = False
 
 
-def pci_devices(machine: Booted) -> list[PciDevice]:
+def pci_devices(machine: Machine) -> list[PciDevice]:
     """Everything that answers on the bus, in bus order."""
     state = machine.state
     found = [
@@ -61,7 +61,7 @@ def pci_devices(machine: Booted) -> list[PciDevice]:
     return sorted([*found, *_bridges(machine)], key=lambda device: device.address)
 
 
-def _bridges(machine: Booted) -> list[PciDevice]:
+def _bridges(machine: Machine) -> list[PciDevice]:
     """The switch port above every GPU."""
     return [
         PciDevice(
@@ -103,7 +103,7 @@ def _headline(device: PciDevice, flags: str) -> str:
     return f"{address} {device.kind}: {device.name}"
 
 
-def _details(machine: Booted, device: PciDevice, flags: str) -> list[str]:
+def _details(machine: Machine, device: PciDevice, flags: str) -> list[str]:
     rows = [f"\tSubsystem: {device.subsystem}"] if device.subsystem else []
     rows += [
         "\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx+",
@@ -130,7 +130,7 @@ def _link(device: PciDevice) -> list[str]:
     ]
 
 
-def _acs(machine: Booted) -> list[str]:
+def _acs(machine: Machine) -> list[str]:
     """Access control on the switch ports: redirecting while the BIOS setting is still as it left the factory."""
     redirects = any(
         "ACS" in name.upper() and str(value).lower().startswith("enable") for name, value in machine.state.bios.items()

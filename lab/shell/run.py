@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from lab.machine import Machine
 from lab.shell.jobs import Job
-from lab.shell.node import Booted, memory
+from lab.shell.node import memory
 
 Say = Callable[[str], None]
 
@@ -29,7 +30,7 @@ async def no_input() -> str:
 class Run:
     """A shell; `dataclasses.replace` makes the one of a pipe or a sub-shell."""
 
-    machine: Booted
+    machine: Machine
     job: Job
     out: Say
     err: Say

@@ -1,4 +1,4 @@
-"""Runs what arrives on an SSH channel: a small shell that knows lists, pipes, redirection, `for`, `if` and its own pid."""
+"""Runs what arrives on an SSH channel: a small shell with lists, pipes, redirection, `for`, `if` and its own pid."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """SSH servers for all nodes in one process: each on its own address, only while the installed OS runs.
 
-As with a real sshd, the key in the seed is the only way in, and the host key is the installed system's own. A powered-off
-or still booting node closes the connection at once. Every command goes into the node's process table (`jobs`).
+As with a real sshd, the key in the seed is the only way in, and the host key is the installed system's own. A node
+that is off or still booting closes the connection at once. Every command goes into the node's process table (`jobs`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 import asyncssh
 
+from lab.machine import Machine
 from lab.shell.jobs import Job, jobs
-from lab.shell.node import Booted
 from lab.shell.run import Run, Say
 from lab.shell.script import run_text
 from lab.shell.sftp import NodeFiles
@@ -26,7 +26,7 @@ _LOGIN_S = 30.0
 class NodeLogin(asyncssh.SSHServer):
     """Who may log in: the seed's user with the seed's key, nobody else."""
 
-    def __init__(self, machine: Booted) -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
     def begin_auth(self, username: str) -> bool:
@@ -51,17 +51,17 @@ class ShellServer:
         self.addresses: dict[str, str] = {}  # node name → "127.78.1.1:22022"
         self._loops: list[asyncio.Task[None]] = []
         self._sockets: list[socket.socket] = []
-        self._open: dict[asyncssh.SSHServerConnection, tuple[Booted, str]] = {}
+        self._open: dict[asyncssh.SSHServerConnection, tuple[Machine, str]] = {}
         self._logins: set[asyncio.Task[None]] = set()
 
-    async def start(self, machines: Mapping[tuple[str, int], Booted]) -> None:
+    async def start(self, machines: Mapping[tuple[str, int], Machine]) -> None:
         """Listen on every address (port 0: any)."""
         for (host, port), machine in machines.items():
             listener = _listen(host, port)
             self._sockets.append(listener)
             self._loops.append(asyncio.create_task(self._accept(listener, machine)))
-            host, port = listener.getsockname()[:2]
-            self.addresses[machine.state.name] = f"{host}:{port}"
+            bound = listener.getsockname()
+            self.addresses[machine.state.name] = f"{bound[0]}:{bound[1]}"
         self._loops.append(asyncio.create_task(self._watch_power()))
 
     async def stop(self) -> None:
@@ -75,7 +75,7 @@ class ShellServer:
         for listener in self._sockets:
             listener.close()
 
-    async def _accept(self, listener: socket.socket, machine: Booted) -> None:
+    async def _accept(self, listener: socket.socket, machine: Machine) -> None:
         loop = asyncio.get_running_loop()
         while True:
             client, _ = await loop.sock_accept(listener)
@@ -86,7 +86,7 @@ class ShellServer:
             self._logins.add(login)
             login.add_done_callback(self._logins.discard)
 
-    async def _serve(self, client: socket.socket, machine: Booted) -> None:
+    async def _serve(self, client: socket.socket, machine: Machine) -> None:
         """One connection, until either side ends it."""
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(OSError, asyncssh.Error):
@@ -126,7 +126,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def _handle(machine: Booted, process: asyncssh.SSHServerProcess[bytes]) -> None:
+async def _handle(machine: Machine, process: asyncssh.SSHServerProcess[bytes]) -> None:
     """One command on a channel: into the table, run, exit code out, out of the table."""
     job, table = Job(process.command or "-sh"), jobs(machine)
     job.task = asyncio.current_task()
@@ -139,7 +139,7 @@ async def _handle(machine: Booted, process: asyncssh.SSHServerProcess[bytes]) ->
         table.finish(job)
 
 
-async def _run(machine: Booted, process: asyncssh.SSHServerProcess[bytes], job: Job) -> None:
+async def _run(machine: Machine, process: asyncssh.SSHServerProcess[bytes], job: Job) -> None:
     async def stdin() -> str:
         return (await process.stdin.read()).decode(errors="replace")
 
@@ -176,7 +176,7 @@ def _end_by_signal(process: asyncssh.SSHServerProcess[bytes], job: Job) -> None:
         process.exit_with_signal("KILL" if job.ended_by == "KILL" else "TERM")
 
 
-async def serve_shells(machines: Mapping[tuple[str, int], Booted]) -> ShellServer:
+async def serve_shells(machines: Mapping[tuple[str, int], Machine]) -> ShellServer:
     """Begin to serve every node; `addresses` of the answer says where. Stop it with `await server.stop()`."""
     server = ShellServer()
     await server.start(machines)

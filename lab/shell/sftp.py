@@ -6,7 +6,8 @@ import io
 
 import asyncssh
 
-from lab.shell.node import Booted, memory
+from lab.machine import Machine
+from lab.shell.node import memory
 from lab.shell.tree import files, is_folder
 
 _FILE_MODE, _FOLDER_MODE = 0o100600, 0o040755
@@ -15,7 +16,7 @@ _FILE_MODE, _FOLDER_MODE = 0o100600, 0o040755
 class Upload(io.BytesIO):
     """A file opened for writing; its content counts from the moment it is closed."""
 
-    def __init__(self, machine: Booted, path: str, content: bytes) -> None:
+    def __init__(self, machine: Machine, path: str, content: bytes) -> None:
         super().__init__(content)
         self._machine, self._path = machine, path
         memory(machine).files[path] = content
@@ -28,7 +29,7 @@ class Upload(io.BytesIO):
 class NodeFiles(asyncssh.SFTPServer):
     """The node's file tree as SFTP sees it."""
 
-    def __init__(self, channel: asyncssh.SSHServerChannel[bytes], machine: Booted) -> None:
+    def __init__(self, channel: asyncssh.SSHServerChannel[bytes], machine: Machine) -> None:
         super().__init__(channel)
         self._machine = machine
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lab.hardware import GpuState
+from lab.machine import Machine
 from lab.shell import smi_xml
 from lab.shell.call import Call
-from lab.shell.node import Booted, has_driver, memory
+from lab.shell.node import has_driver, memory
 from lab.shell.reply import Reply, lines, refused, said
 from lab.shell.smi_nvlink import nvlink
 from lab.shell.smi_query import query_gpu
@@ -31,28 +34,22 @@ def nvidia_smi(call: Call) -> Reply:
     return _with_lost(machine, _view(machine, gpus, call.arguments))
 
 
-def _view(machine: Booted, gpus: list[GpuState], arguments: list[str]) -> Reply:
-    match arguments:
-        case ["topo", *_]:
-            return topology(machine, gpus)
-        case ["nvlink", *rest]:
-            return nvlink(machine, gpus, rest)
-        case ["-L"] | ["--list-gpus"]:
-            return said(*(f"GPU {gpu.index}: {gpu.model} (UUID: GPU-{gpu.uuid})" for gpu in gpus))
-        case ["--version"]:
-            return _version(machine)
-        case ["-pm", state]:
-            return _persistence(machine, gpus, state)
-        case []:
-            return _table(machine, gpus)
+def _view(machine: Machine, gpus: list[GpuState], arguments: list[str]) -> Reply:
     if any(argument.startswith("--query-gpu") for argument in arguments):
         return query_gpu(machine, gpus, arguments)
     if {"-q", "--query"} & set(arguments) and {"-x", "--xml-format"} & set(arguments):
         return Reply(smi_xml.document(machine, gpus), takes_s=3.0)
-    return refused("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.", 2)
+    view = _VIEWS.get(arguments[0] if arguments else "")
+    if view is None:
+        return refused("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.", 2)
+    return view(machine, gpus, arguments[1:])
 
 
-def _with_lost(machine: Booted, reply: Reply) -> Reply:
+def _list(machine: Machine, gpus: list[GpuState], rest: list[str]) -> Reply:
+    return said(*(f"GPU {gpu.index}: {gpu.model} (UUID: GPU-{gpu.uuid})" for gpu in gpus))
+
+
+def _with_lost(machine: Machine, reply: Reply) -> Reply:
     """A GPU off the bus is missing from every view; nvidia-smi says so on the side and goes on with the rest."""
     lost = [gpu for gpu in machine.state.gpus if not gpu.present]
     if reply.exit or not lost:
@@ -61,7 +58,8 @@ def _with_lost(machine: Booted, reply: Reply) -> Reply:
     return Reply(reply.stdout, lines(*rows), 0, reply.takes_s)
 
 
-def _persistence(machine: Booted, gpus: list[GpuState], state: str) -> Reply:
+def _persistence(machine: Machine, gpus: list[GpuState], rest: list[str]) -> Reply:
+    state = rest[0] if rest else "1"
     stopped = memory(machine).stopped
     (stopped.discard if state == "1" else stopped.add)("nvidia-persistenced")
     word = "Enabled" if state == "1" else "Disabled"
@@ -69,7 +67,7 @@ def _persistence(machine: Booted, gpus: list[GpuState], state: str) -> Reply:
     return said(*rows, "All done.")
 
 
-def _version(machine: Booted) -> Reply:
+def _version(machine: Machine, gpus: list[GpuState], rest: list[str]) -> Reply:
     driver = machine.software["driver"]
     return said(
         f"NVIDIA-SMI version  : {driver}",
@@ -79,7 +77,19 @@ def _version(machine: Booted) -> Reply:
     )
 
 
-def _table(machine: Booted, gpus: list[GpuState]) -> Reply:
+def _table(machine: Machine, gpus: list[GpuState], rest: list[str]) -> Reply:
     rows = [f"| {g.index:>3}  {g.model:<28} On | {smi_xml.long_address(g)} Off | 0 |" for g in gpus]
     driver, cuda = machine.software["driver"], smi_xml.cuda_of_driver(machine)
     return said(f"| NVIDIA-SMI {driver}   Driver Version: {driver}   CUDA Version: {cuda} |", *rows)
+
+
+View = Callable[[Machine, list[GpuState], list[str]], Reply]
+_VIEWS: dict[str, View] = {
+    "": _table,
+    "-L": _list,
+    "--list-gpus": _list,
+    "-pm": _persistence,
+    "--version": _version,
+    "topo": lambda machine, gpus, rest: topology(machine, gpus),
+    "nvlink": nvlink,
+}

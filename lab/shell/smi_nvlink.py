@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from lab.hardware import GpuState
-from lab.shell.node import Booted, fabric_ready
+from lab.machine import Machine
+from lab.shell.node import fabric_ready
 from lab.shell.reply import Reply, refused, said
 
 # An H100's link as nvidia-smi prints it: the raw lane rate, of which 25 GB/s is payload.
 _RATE = "26.562 GB/s"
 
 
-def nvlink(machine: Booted, gpus: list[GpuState], arguments: list[str]) -> Reply:
+def nvlink(machine: Machine, gpus: list[GpuState], arguments: list[str]) -> Reply:
     """Link state or errors of every GPU, or one sentence for all where NVLink is not there or not up."""
     views: dict[str, Callable[[GpuState], Iterable[str]]] = {
         "-s": _status,
@@ -29,7 +30,7 @@ def nvlink(machine: Booted, gpus: list[GpuState], arguments: list[str]) -> Reply
     return said(*rows)
 
 
-def _links(machine: Booted, gpu: GpuState, view: Callable[[GpuState], Iterable[str]]) -> Iterable[str]:
+def _links(machine: Machine, gpu: GpuState, view: Callable[[GpuState], Iterable[str]]) -> Iterable[str]:
     if not gpu.nvlinks:
         return ["\tDevice does not have or support Nvlink"]
     if not fabric_ready(machine):

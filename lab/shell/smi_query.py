@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lab.hardware import GpuState
+from lab.machine import Machine
 from lab.shell.gpu_state import event_reasons, fabric_status, link_generation, power_draw_w, temperature_c
-from lab.shell.node import Booted, memory
+from lab.shell.node import memory
 from lab.shell.reply import Reply, said
 from lab.shell.smi_xml import long_address
 
-Field = tuple[str, Callable[[Booted, GpuState], str]]  # unit, value
+Field = tuple[str, Callable[[Machine, GpuState], str]]  # unit, value
 
 _ON = {True: "Enabled", False: "Disabled"}
 _YES = {True: "Yes", False: "No"}
@@ -73,7 +74,7 @@ _BITS = {
 }
 
 
-def query_gpu(machine: Booted, gpus: list[GpuState], arguments: list[str]) -> Reply:
+def query_gpu(machine: Machine, gpus: list[GpuState], arguments: list[str]) -> Reply:
     """One row a GPU; an unknown field refuses the whole query, as nvidia-smi does."""
     asked = _value(arguments, "--query-gpu").split(",")
     form = _value(arguments, "--format").split(",")
@@ -109,16 +110,16 @@ def _title(name: str, field: Field, form: list[str]) -> str:
     return f"{name.strip()} [{field[0]}]" if field[0] else name.strip()
 
 
-def _cell(machine: Booted, gpu: GpuState, field: Field, form: list[str]) -> str:
+def _cell(machine: Machine, gpu: GpuState, field: Field, form: list[str]) -> str:
     unit, value = field
     return value(machine, gpu) + (f" {unit}" if unit and "nounits" not in form else "")
 
 
-def _mask(machine: Booted, gpu: GpuState) -> int:
+def _mask(machine: Machine, gpu: GpuState) -> int:
     return sum(bit for reason, bit in _BITS.items() if event_reasons(machine, gpu)[reason] == "Active")
 
 
-def _sm_clock_mhz(machine: Booted, gpu: GpuState) -> int:
+def _sm_clock_mhz(machine: Machine, gpu: GpuState) -> int:
     if gpu.index in memory(machine).throttled:
         return 1095
     return 1980 if memory(machine).busy else 345

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lab.hardware import GpuState
-from lab.shell.node import Booted, links_up
+from lab.machine import Machine
+from lab.shell.node import links_up
 from lab.shell.reply import Reply, said
 
 _LEGEND = (
@@ -19,7 +20,7 @@ _LEGEND = (
 )
 
 
-def topology(machine: Booted, gpus: list[GpuState]) -> Reply:
+def topology(machine: Machine, gpus: list[GpuState]) -> Reply:
     """The matrix of GPUs and NICs, then the legends."""
     nics = machine.state.nics
     names = [f"GPU{gpu.index}" for gpu in gpus] + [f"NIC{nic.index}" for nic in nics]
@@ -52,7 +53,7 @@ def _far(one: int, other: int) -> str:
     return "NODE" if one // 4 == other // 4 else "SYS"
 
 
-def _affinity(machine: Booted, index: int) -> tuple[str, str, str]:
+def _affinity(machine: Machine, index: int) -> tuple[str, str, str]:
     cores, socket = machine.state.cpu_cores, index // 4
     first, second = socket * cores, (2 + socket) * cores
     return f"{first}-{first + cores - 1},{second}-{second + cores - 1}", str(socket), "N/A"

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from xml.sax.saxutils import escape
 
 from lab.hardware import GpuState
+from lab.machine import Machine
 from lab.shell.gpu_state import event_reasons, fabric_status, link_generation, power_draw_w, temperature_c
-from lab.shell.node import Booted, memory
+from lab.shell.node import memory
 
 Tree = Mapping[str, "Tree | str"]
 
@@ -16,7 +17,7 @@ _HEAD = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v
 _NO = "N/A"
 
 
-def document(machine: Booted, gpus: list[GpuState]) -> str:
+def document(machine: Machine, gpus: list[GpuState]) -> str:
     """The whole log of the GPUs that answer."""
     rows = [
         f"<timestamp>{datetime.now(UTC):%a %b %e %H:%M:%S %Y}</timestamp>",
@@ -35,7 +36,7 @@ def long_address(gpu: GpuState) -> str:
     return f"0000{gpu.pci_address}".upper()
 
 
-def cuda_of_driver(machine: Booted) -> str:
+def cuda_of_driver(machine: Machine) -> str:
     """The newest CUDA the driver serves, as nvidia-smi prints it: major.minor."""
     return ".".join(machine.software.get("cuda", "12.8").split(".")[:2])
 
@@ -51,7 +52,7 @@ def _rows(tree: Tree, depth: int) -> Iterator[str]:
             yield f"{indent}</{name}>"
 
 
-def _gpu(machine: Booted, gpu: GpuState) -> Tree:
+def _gpu(machine: Machine, gpu: GpuState) -> Tree:
     return {
         **_identity(machine, gpu),
         "pci": _pci(machine, gpu),
@@ -73,7 +74,7 @@ def _gpu(machine: Booted, gpu: GpuState) -> Tree:
     }
 
 
-def _identity(machine: Booted, gpu: GpuState) -> Tree:
+def _identity(machine: Machine, gpu: GpuState) -> Tree:
     switched = "Disabled" if "nvidia-persistenced" in memory(machine).stopped else "Enabled"
     return {
         "product_name": gpu.model,
@@ -109,7 +110,7 @@ def _identity(machine: Booted, gpu: GpuState) -> Tree:
     }
 
 
-def _pci(machine: Booted, gpu: GpuState) -> Tree:
+def _pci(machine: Machine, gpu: GpuState) -> Tree:
     now_gen, widest_gen = link_generation(machine, gpu), 5
     return {
         "pci_bus": gpu.pci_address[5:7].upper(),
@@ -178,7 +179,7 @@ def _remap(gpu: GpuState) -> Tree:
     }
 
 
-def _climate(machine: Booted, gpu: GpuState) -> Tree:
+def _climate(machine: Machine, gpu: GpuState) -> Tree:
     warm = temperature_c(machine, gpu)
     return {
         "temperature": {
@@ -204,7 +205,7 @@ def _climate(machine: Booted, gpu: GpuState) -> Tree:
     }
 
 
-def _fabric(machine: Booted) -> Tree:
+def _fabric(machine: Machine) -> Tree:
     state, status = fabric_status(machine)
     return {
         "state": state,

@@ -115,9 +115,12 @@ class _Reader:
             inner = self.script()
             self.take(")")
             return inner
-        forms = {"for": self._for, "if": self._if}
-        form = forms.get(self.text())
-        return form() if form else self._simple()
+        match self.text():
+            case "for":
+                return self._for()
+            case "if":
+                return self._if()
+        return self._simple()
 
     def _for(self) -> ForLoop:
         self.take("for")

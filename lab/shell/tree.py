@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from fnmatch import fnmatchcase
 
+from lab.machine import Machine
 from lab.shell.net_state import netdev_files
-from lab.shell.node import Booted, memory
+from lab.shell.node import memory
 from lab.shell.sysfs_rdma import rdma_files
 
 _PROC_MEM_SHARE = 0.985  # of the installed memory that the kernel calls MemTotal; our choice, in life 98 to 99 %
 
 
-def files(machine: Booted) -> dict[str, str]:
+def files(machine: Machine) -> dict[str, str]:
     """Every readable path with its text; uploads lie over what the system shows."""
     found = {**_proc(machine), **_dmi(machine), **_etc(machine), **_software(machine), **netdev_files(machine)}
     for nic in machine.state.nics:
@@ -21,35 +22,35 @@ def files(machine: Booted) -> dict[str, str]:
     return found
 
 
-def host_name(machine: Booted) -> str:
+def host_name(machine: Machine) -> str:
     """What the installer named it, else its name in the rack."""
     return machine.seed.get("host_name") or machine.state.name
 
 
-def memory_kib(machine: Booted) -> int:
+def memory_kib(machine: Machine) -> int:
     """MemTotal."""
     installed = sum(dimm.size_mib for dimm in machine.state.dimms if dimm.present)
     return int(installed * 1024 * _PROC_MEM_SHARE)
 
 
-def matching(machine: Booted, pattern: str) -> list[str]:
+def matching(machine: Machine, pattern: str) -> list[str]:
     """The paths, files and folders, that a shell pattern stands for; a star does not cross a slash."""
     depth, parts = pattern.count("/"), pattern.split("/")
     heads = {"/".join(path.split("/")[: depth + 1]) for path in files(machine)}
     return sorted(h for h in heads if len(p := h.split("/")) == len(parts) and all(map(fnmatchcase, p, parts)))
 
 
-def below(machine: Booted, folder: str) -> list[str]:
+def below(machine: Machine, folder: str) -> list[str]:
     """All files below a folder, sorted."""
     return sorted(path for path in files(machine) if path.startswith(folder.rstrip("/") + "/"))
 
 
-def is_folder(machine: Booted, path: str) -> bool:
+def is_folder(machine: Machine, path: str) -> bool:
     """Whether a folder of this name is there."""
     return path.rstrip("/") in memory(machine).folders or path == "/" or bool(below(machine, path))
 
 
-def _proc(machine: Booted) -> dict[str, str]:
+def _proc(machine: Machine) -> dict[str, str]:
     total = memory_kib(machine)
     return {
         "/proc/sys/kernel/random/boot_id": f"{machine.boot_id}\n",
@@ -64,11 +65,11 @@ def _proc(machine: Booted) -> dict[str, str]:
     }
 
 
-def _driver(machine: Booted) -> str:
+def _driver(machine: Machine) -> str:
     return machine.software.get("driver", "")
 
 
-def _dmi(machine: Booted) -> dict[str, str]:
+def _dmi(machine: Machine) -> dict[str, str]:
     state, root = machine.state, "/sys/class/dmi/id"
     return {
         f"{root}/product_uuid": f"{state.uuid}\n",
@@ -85,7 +86,7 @@ def _dmi(machine: Booted) -> dict[str, str]:
     }
 
 
-def _etc(machine: Booted) -> dict[str, str]:
+def _etc(machine: Machine) -> dict[str, str]:
     name, _, version = machine.software.get("os", "ubuntu 24.04").partition(" ")
     image = {"name": machine.seed.get("image_name", ""), "digest": machine.seed.get("image_digest", "")}
     return {
@@ -99,12 +100,12 @@ def _etc(machine: Booted) -> dict[str, str]:
     }
 
 
-def _software(machine: Booted) -> dict[str, str]:
+def _software(machine: Machine) -> dict[str, str]:
     software, found = machine.software, {}
     if cuda := software.get("cuda"):
         found["/usr/local/cuda/version.json"] = json.dumps({"cuda": {"name": "CUDA SDK", "version": cuda}}, indent=3)
     if nccl := software.get("nccl"):
-        major, minor, patch = (nccl.split(".") + ["0", "0"])[:3]
+        major, minor, patch = [*nccl.split("."), "0", "0"][:3]
         defines = zip(("MAJOR", "MINOR", "PATCH"), (major, minor, patch), strict=True)
         found["/usr/include/nccl.h"] = "".join(f"#define NCCL_{name} {value}\n" for name, value in defines)
     if machine.joined:

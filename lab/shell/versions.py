@@ -70,9 +70,7 @@ def dpkg_query(call: Call) -> Reply:
         version = _package_version(call, name)
         if not version:
             err += f"dpkg-query: no packages found matching {name}\n"
-        shown = (
-            form.replace("${Version}", version).replace("${Package}", name).replace("${db:Status-Status}", "installed")
-        )
+        shown = form.replace("${Version}", version).replace("${Package}", name)
         out += shown.replace("\\n", "\n").replace("\\t", "\t") if version else ""
     return Reply(out, err, 1 if err else 0)
 
