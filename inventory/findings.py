@@ -158,6 +158,11 @@ def _said(value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def good(findings: Iterable[Finding]) -> bool:
+    """Whether one may go on: something was looked at, and all of it passes or does not apply."""
+    return worst(finding.outcome for finding in findings) in (Outcome.PASS, Outcome.NOT_APPLICABLE)
+
+
 def root_cause(findings: Iterable[Finding]) -> Finding | None:
     """The finding to show first: a root failure, else a root error, else none."""
     bad = [f for f in findings if f.outcome in (Outcome.FAIL, Outcome.ERROR) and not f.explained_by]

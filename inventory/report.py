@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from inventory.findings import Finding, Outcome, Verdict, root_cause, worst
+from inventory.findings import Finding, Outcome, Verdict, good, root_cause, worst
 from inventory.model import Frozen, Inventory, NodeRef, Software, now
 
 
@@ -36,6 +36,7 @@ class StageRecord(Frozen):
     did: tuple[str, ...] = ()  # what was changed, one sentence each; empty = "already so"
     key: str = ""  # digest of what the result depends on
     inputs: dict[str, str] = Field(default_factory=dict)  # name → digest or value of each input, to say what changed
+    run_id: str = ""  # the run that produced it
     reused_from: str = ""  # run id the result was taken from
     reason: str = ""  # why it ran or was reused: "first run", "gpu serials changed", …
     inventory: Inventory | None = None  # as known after this stage, when the stage learnt about parts
@@ -51,7 +52,7 @@ class StageRecord(Frozen):
     @property
     def passed(self) -> bool:
         """Whether the line may go on."""
-        return self.outcome in (Outcome.PASS, Outcome.NOT_APPLICABLE) and bool(self.findings)
+        return good(self.findings)
 
 
 class NodeReport(Frozen):
@@ -102,6 +103,11 @@ class NodeReport(Frozen):
     def verdict(self) -> Verdict:
         """Accepted only when every required stage is there and passed."""
         return verdict_of(self.records, self.required)
+
+    @property
+    def passed_last(self) -> bool:
+        """Whether the stage that came last lets the line go on."""
+        return bool(self.records) and self.records[-1].passed
 
     @property
     def cause(self) -> str:

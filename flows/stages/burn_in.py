@@ -7,7 +7,7 @@ from burnin.checks import check_counters, check_in_band, fold
 from burnin.node_tests import run_node_test
 from flows.site import NodeSite
 from flows.step import digest
-from inventory.findings import Finding, Outcome, worst
+from inventory.findings import Finding, good
 from inventory.inband import InBand, read_counters, read_inband
 from inventory.report import NodeReport, Stage, StageRecord
 from inventory.ssh import SshShell
@@ -37,7 +37,7 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
         inside = read_inband(shell, site.site.evidence)
         findings = _look_inside(report, site, inside)
         details: dict[str, object] = {}
-        if worst(f.outcome for f in findings) in (Outcome.PASS, Outcome.NOT_APPLICABLE):
+        if good(findings):
             loaded, details = _load(shell, site)
             after = read_counters(shell, site.site.evidence)
             findings = (*findings, *loaded, *check_counters(inside.counters, after))
@@ -65,6 +65,6 @@ def _load(shell: SshShell, site: NodeSite) -> tuple[tuple[Finding, ...], dict[st
         result = run_node_test(name, shell, site.site.evidence, site.pack, site.node_class, site.deadline)
         findings = (*findings, *result.findings)
         details[name] = result.details
-        if worst(f.outcome for f in result.findings) not in (Outcome.PASS, Outcome.NOT_APPLICABLE):
+        if not good(result.findings):
             break
     return findings, details

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from burnin.checks import looks_ready
-
 from flows.site import NodeSite
-from inventory.findings import Finding, Outcome
+from inventory.findings import Finding, Outcome, good
 from inventory.report import NodeReport, Stage, StageRecord
 
 STAGE = Stage.JOIN
@@ -33,7 +31,7 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
         boot_id=report.software.boot_id,
         deadline=site.deadline,
     )
-    if not looks_ready(gates):
+    if not good(gates):
         return StageRecord(stage=STAGE, findings=gates)
     site.fence()
     fleet.admit(site.node.name, site.run_id, report.certificate_id)

@@ -18,7 +18,7 @@ from inventory.command import Shell
 from inventory.deadline import Deadline
 from inventory.errors import BudgetSpent, ChangeNotApplied, LoginRefused, NodeUnreachable
 from inventory.evidence import EvidenceStore
-from inventory.findings import Finding, Outcome, worst
+from inventory.findings import Finding, Outcome, good
 from inventory.inband import read_image_digest, read_software
 from inventory.ledger import AttemptEvent
 from inventory.model import Software
@@ -39,7 +39,6 @@ from os_images.verify import verify
 T = TypeVar("T")
 STAGE = Stage.IMAGE
 
-_GOOD = (Outcome.PASS, Outcome.NOT_APPLICABLE)
 _LOGIN_S = 30.0  # our choice: a node that has phoned home answers SSH at once; one that is off should not be waited for
 _FAREWELL_S = 240.0  # our choice: power off, eject and clear, each read back, on a slow BMC
 _KINDS = {"virtual_media": "iso", "uefi_http": "efi"}
@@ -91,7 +90,7 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     """Already so → prove it. Under way → go on with it. Else lay it, boot it, prove it."""
     models = tuple(sorted({gpu.model for gpu in report.inventory.gpus if gpu.model}))
     fits = check_compatibility(site.manifest, models, nvswitch=site.node_class.nvswitch)
-    if worst(f.outcome for f in fits) not in _GOOD:
+    if not good(fits):
         return StageRecord(stage=STAGE, findings=fits)
     address = address_of(report, site)
     if image_on(site, address) == site.manifest.digest:

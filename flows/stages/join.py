@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from burnin.checks import looks_ready
-
 from flows.site import NodeSite
 from inventory.command import Command, ask
 from inventory.errors import NodeTrouble
-from inventory.findings import Finding, Outcome
+from inventory.findings import Finding, Outcome, good
 from inventory.fleet import Fleet, FleetNode
 from inventory.report import NodeReport, Stage, StageRecord
 from inventory.ssh import SshShell
@@ -46,7 +44,7 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
         boot_id=(report.software.boot_id or "") if did else "",  # a node in service may have rebooted since
         deadline=site.deadline,
     )
-    if not looks_ready(gates):
+    if not good(gates):
         site.fence()
         fleet.quarantine(site.node.name, "gates", site.run_id)
         return StageRecord(stage=STAGE, findings=gates, did=(*did, "quarantined"))
