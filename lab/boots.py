@@ -112,6 +112,7 @@ def _agent(machine: Machine, credential: Mapping[str, str], lost: threading.Even
     drives = {drive.by_path: drive for drive in machine.state.drives}
 
     def open_disk(by_path: str) -> AbstractContextManager[BinaryIO]:
+        machine.joined = None  # a node that is laid anew is in no cluster
         return cast("AbstractContextManager[BinaryIO]", OpenDrive(drives[by_path], lost))
 
     def write_seed(by_path: str, seed: Mapping[str, str]) -> None:
