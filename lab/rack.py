@@ -12,10 +12,10 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from aiohttp import web
 
@@ -36,6 +36,7 @@ from lab.netbox import make_app as make_netbox
 from lab.shell.server import ShellServer, serve_shells
 from lab.wire import BadWire
 
+T = TypeVar("T")
 # Below Linux's default ip_local_port_range (32768 up), so that no outgoing connection takes the port meanwhile.
 _FIXED_PORTS = (20000, 30000)
 EVERY_NODE = "*"
@@ -226,11 +227,23 @@ class LabHandle:
 
     def inject(self, node: str, fault: str) -> list[str]:
         """Break a node ("*" = all)."""
-        return self._loop.run(_in_loop(self.rack.inject, node, fault))
+        return self.call(lambda: self.rack.inject(node, fault))
 
     def heal(self, node: str, fault: str = "") -> list[str]:
         """Mend a node ("*" = all) of one fault, or of all."""
-        return self._loop.run(_in_loop(self.rack.heal, node, fault))
+        return self.call(lambda: self.rack.heal(node, fault))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for a coroutine in the lab's loop."""
+        return self._loop.run(work)
+
+    def call(self, act: Callable[[], T]) -> T:
+        """Do something where the lab lives: the only place a machine may be changed from."""
+
+        async def once() -> T:
+            return act()
+
+        return self._loop.run(once())
 
     def stop(self) -> None:
         """Take the lab down and end its thread."""
@@ -242,12 +255,6 @@ class LabHandle:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-async def _in_loop(act: Any, *arguments: str) -> list[str]:
-    """Run a synchronous lever where the lab lives."""
-    found: list[str] = act(*arguments)
-    return found
 
 
 def start_lab(folder: Path, plan: LabPlan | None = None) -> LabHandle:
