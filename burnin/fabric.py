@@ -117,7 +117,9 @@ def _measured(
         metric=asked.metric, subject=subject, value=run.plateau_gb_s, unit="GB/s", evidence=answer.evidence
     )
     details = {"curve": [list(point) for point in run.curve], "transport": run.transport.words}
-    result = PairResult(a=names[0], b=names[1], passed=_passed(findings), round=number)
+    limit = pack.threshold(asked.metric)
+    margin = run.plateau_gb_s / limit.at_least if limit and limit.at_least else None
+    result = PairResult(a=names[0], b=names[1], passed=_passed(findings), round=number, margin=margin)
     return PairTest(result=result, findings=findings, reading=figure, details=details)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from inventory.command import Answer, Command, Shell, ask
-from inventory.errors import NodeTrouble
+from inventory.errors import CommandFailed, NodeTrouble, OutputNotUnderstood, RackmintError
 from inventory.evidence import EvidenceStore
 from inventory.findings import Evidence, Finding, Outcome
 from inventory.model import Frozen
@@ -80,7 +80,7 @@ class Watch:
         """Look once; trouble is kept and becomes an error finding, for the load itself may still succeed."""
         try:
             self.answers.append(ask(shell, load_command(), store))
-        except NodeTrouble as trouble:
+        except (CommandFailed, OutputNotUnderstood) as trouble:
             self.trouble.append(trouble)
 
     @property
@@ -95,8 +95,9 @@ def watching(shell: Shell, store: EvidenceStore, *, every_s: float = _EVERY_S) -
     watch, over = Watch(), threading.Event()
 
     def look() -> None:
-        while not over.wait(every_s):
-            watch.sample(shell, store)
+        with suppress(RackmintError):  # a cancel or a lost lease: the load meets the same and tells
+            while not over.wait(every_s):
+                watch.sample(shell, store)
 
     beside = threading.Thread(target=look, name=f"watch-{shell.node}", daemon=True)
     beside.start()

@@ -83,9 +83,20 @@ def judge_nccl(
 ) -> tuple[Finding, ...]:
     """Completeness, wrong values, transport, curve and bandwidth, each by itself; followers name their root."""
     judge = _Judge(run, asked, pack, subject, evidence)
-    roots = (judge.completeness(), judge.transport(), judge.curve())
-    root = next((f for f in roots if f.outcome in (Outcome.FAIL, Outcome.ERROR)), None)
-    return (*roots, judge.wrong_values(), judge.bandwidth(root))
+    whole, transport, curve = judge.completeness(), judge.transport(), judge.curve()
+    if whole.outcome is not Outcome.PASS:
+        rest = (transport, curve, judge.wrong_values(), judge.bandwidth(not_judged=True))
+        follow = {curve.key} | {finding.key for finding in rest if finding.outcome is Outcome.ERROR}
+        return (whole, *(_follows(f, whole) if f.key in follow and f.outcome is not Outcome.PASS else f for f in rest))
+    bandwidth = judge.bandwidth()
+    root = next((f for f in (transport, curve) if f.outcome is Outcome.FAIL), None)
+    if root and bandwidth.outcome is Outcome.FAIL:
+        bandwidth = _follows(bandwidth, root)
+    return (whole, transport, curve, judge.wrong_values(), bandwidth)
+
+
+def _follows(finding: Finding, root: Finding) -> Finding:
+    return finding.model_copy(update={"explained_by": root.key})
 
 
 class _Judge:
@@ -102,6 +113,8 @@ class _Judge:
         short = 0 < self.run.rank_count < asked.ranks
         if self.run.rank_count != asked.ranks:
             problems.insert(0, f"{self.run.rank_count} of {asked.ranks} ranks took part")
+        if self.run.rows[-1].size_bytes * 2 <= asked.max_bytes:
+            problems.append(f"it stopped at {self.run.rows[-1].size_bytes} of {asked.max_bytes} bytes")
         if self.run.ranks and len({rank.host for rank in self.run.ranks}) < asked.nodes:
             problems.append(f"all ranks ran on {self.run.ranks[0].host}")
         return self._finding(
@@ -187,7 +200,7 @@ class _Judge:
             remedy="Check flow control (PFC, ECN) end to end, MTU on both ends, and discards on the switch ports.",
         )
 
-    def bandwidth(self, root: Finding | None) -> Finding:
+    def bandwidth(self, *, not_judged: bool = False) -> Finding:
         """The plateau against its limit; not judged when the run is no whole measurement."""
         reading = Reading(
             metric=self.asked.metric,
@@ -198,15 +211,13 @@ class _Judge:
         )
         threshold = self.pack.threshold(self.asked.metric)
         expected = threshold.expected if threshold else "a limit"
-        cause = f"{self.asked.test} on {self.subject} reaches {self.run.plateau_gb_s:g} GB/s, expected {expected}"
+        where = "" if self.subject == "node" else f" of {self.subject}"
+        cause = f"{self.asked.test}{where} reaches {self.run.plateau_gb_s:g} GB/s, expected {expected}"
         finding = self.pack.judge(reading, cause=cause)
-        if root is None:
+        if not not_judged:
             return finding
-        update: dict[str, object] = {"explained_by": root.key if finding.outcome is not Outcome.PASS else ""}
-        if root.metric.endswith("_completeness"):
-            cause = f"{finding.cause or cause}: not judged, the run is not whole"
-            update = {"outcome": Outcome.ERROR, "explained_by": root.key, "cause": cause}
-        return finding.model_copy(update=update)
+        cause = f"{cause}: not judged, the run is not whole"
+        return finding.model_copy(update={"outcome": Outcome.ERROR, "cause": cause})
 
     def _finding(
         self,

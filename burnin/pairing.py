@@ -18,6 +18,8 @@ Round = tuple[Pair, ...]
 
 _CONFIRMATIONS = 2  # partners that must agree before a node is blamed; with one, a healthy partner is blamed as often
 _COVERAGE = 2  # partners each node is tried with: at 256 nodes and 8 bad, 0.24 suspects stay after two rounds
+_ENOUGH = 4  # partners after which a node that only just passes is tried no more; our choice
+_CLEAR = 1.03  # a pass above this is beyond noise: 1.5 times the 2 % by which repeats of one pair spread; our choice
 _RAIL_SHARE = 0.5  # a bad rail switch fails most pairs; below this share it is more likely a node's own adapter
 
 
@@ -29,6 +31,12 @@ class PairResult(Frozen):
     passed: bool | None
     rails: tuple[str, ...] = ()  # rails that fell short, where they were tested one by one
     round: int = 0
+    margin: float | None = None  # figure over limit: 1.0 = just reached; None = not told
+
+    @property
+    def clear(self) -> bool:
+        """Passed beyond what noise can do. A pass without a margin counts as clear."""
+        return bool(self.passed) and (self.margin is None or self.margin >= _CLEAR)
 
     @property
     def pair(self) -> Pair:
@@ -49,8 +57,7 @@ class Blame(Frozen):
 
 def rounds(nodes: Sequence[str], seed: int = 0) -> tuple[Round, ...]:
     """Everybody against everybody, each node once a round (circle method); with an odd number one rests each round."""
-    order: list[str | None] = sorted(set(nodes))  # type: ignore[assignment]  # a rest is added below
-    random.Random(seed).shuffle(order)  # noqa: S311 (a fair draw, no secret)
+    order: list[str | None] = [*_shuffled(nodes, str(seed))]
     if len(order) % 2:
         order.append(None)
     planned = []
@@ -62,13 +69,21 @@ def rounds(nodes: Sequence[str], seed: int = 0) -> tuple[Round, ...]:
     return tuple(planned)
 
 
+def _shuffled(nodes: Sequence[str], seed: str) -> list[str]:
+    order = sorted(set(nodes))
+    random.Random(seed).shuffle(order)  # noqa: S311 (a repeatable draw, no secret)
+    return order
+
+
 class _Tally:
     """Results counted once, so that planning and blaming stay fast for hundreds of nodes."""
 
     def __init__(self, results: Iterable[PairResult]) -> None:
         self.results = tuple(results)
         self.met: dict[str, set[str]] = defaultdict(set)  # measured or not: do not draw this pair again
+        self.measured: dict[str, set[str]] = defaultdict(set)  # whatever it came to
         self.passes: dict[str, set[str]] = defaultdict(set)
+        self.clear: dict[str, set[str]] = defaultdict(set)  # those of the passes that are beyond noise
         self.fails: dict[str, set[str]] = defaultdict(set)
         self.failed: Counter[Pair] = Counter()
         self.rails = _bad_rails(self.results)
@@ -79,17 +94,25 @@ class _Tally:
         a, b = result.a, result.b
         self.met[a].add(b)
         self.met[b].add(a)
-        if result.passed is None or (not result.passed and result.rails and set(result.rails) <= self.rails):
+        if result.passed is None:
             return
+        self.measured[a].add(b)
+        self.measured[b].add(a)
+        if not result.passed and result.rails and set(result.rails) <= self.rails:
+            return  # the rail explains it
         side = self.passes if result.passed else self.fails
         side[a].add(b)
         side[b].add(a)
+        if result.clear:
+            self.clear[a].add(b)
+            self.clear[b].add(a)
         if not result.passed:
             self.failed[result.pair] += 1
 
-    def measured(self, node: str) -> int:
-        """With how many partners this node has a result."""
-        return len(self.passes[node] | self.fails[node])
+    def covered(self, node: str) -> bool:
+        """Tried with enough partners: two, one of which passed clearly or failed; else up to four."""
+        tried = len(self.measured[node])
+        return tried >= _ENOUGH or (tried >= _COVERAGE and bool(self.clear[node] | self.fails[node]))
 
     def confirming(self, node: str) -> int:
         """Partners it failed with that pass with somebody else."""
@@ -104,14 +127,14 @@ class _Tally:
         }
 
     def bad_links(self, blamed: set[str]) -> set[Pair]:
-        """Pairs that failed twice, never passed, and whose ends each pass with two others."""
+        """Pairs that failed twice, never passed, and whose ends each pass clearly with two others."""
         return {
             pair
             for pair, times in self.failed.items()
             if times >= 2
             and not blamed & set(pair)
             and pair[1] not in self.passes[pair[0]]
-            and all(len(self.passes[end]) >= _CONFIRMATIONS for end in pair)
+            and all(len(self.clear[end]) >= _CONFIRMATIONS for end in pair)
         }
 
     def unexplained(self, blamed: set[str], links: set[Pair]) -> set[Pair]:
@@ -183,8 +206,7 @@ class _Planner:
         self.blamed = self.tally.blamed()
         links = self.tally.bad_links(self.blamed)
         self.open_pairs = self.tally.unexplained(self.blamed, links)
-        self.free = [node for node in sorted(set(nodes)) if node not in self.blamed]
-        random.Random(f"{seed}/{len(results)}").shuffle(self.free)
+        self.free = [n for n in _shuffled(nodes, f"{seed}/{len(results)}") if n not in self.blamed]
         self.suspects = [node for node in self.free if any(node in pair for pair in self.open_pairs)]
         self.drawn: list[Pair] = []
 
@@ -193,14 +215,14 @@ class _Planner:
         self._repeat_failed_pairs()
         for suspect in self.suspects:
             self._draw(suspect, [n for n in self.free if n not in self.suspects and self.tally.passes[n]])
-        needy = [node for node in self.free if self.tally.measured(node) < _COVERAGE and node not in self.suspects]
+        needy = [node for node in self.free if not self.tally.covered(node) and node not in self.suspects]
         for node in needy:
             self._draw(node, [*(n for n in needy if n != node), *self.free])
         return tuple(self.drawn)
 
     def _repeat_failed_pairs(self) -> None:
         for pair in sorted(self.open_pairs):
-            ends_pass = all(len(self.tally.passes[end] - set(pair)) >= _CONFIRMATIONS for end in pair)
+            ends_pass = all(len(self.tally.clear[end] - set(pair)) >= _CONFIRMATIONS for end in pair)
             if ends_pass and self.tally.failed[pair] < 2 and not self._busy(*pair):
                 self.drawn.append(pair)
 

@@ -77,8 +77,30 @@ class TestResult(Frozen):
         return self.plus(outliers(metric, self.figures(metric), unit=unit, of=of, evidence=evidence))
 
 
+# A collective runs at the pace of its slowest part, so a sick part explains it. An adapter explains only what went
+# through it.
+_SICK_GPU = ("_throttle", "gemm_tflops", "gemm_errors", "hbm_gb_s", "h2d_gb_s", "d2h_gb_s", "gemm_tflops_cohort")
+_SICK_ADAPTER = ("ib_write_bw_gbit_s", "ib_write_bw_gbit_s_cohort")
+
+
 def explained(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Followers name their root: a throttling GPU explains its low figures, a low figure its place in the cohort."""
+    """Followers name their root; works on one test's findings and on all findings of a stage together.
+
+    A throttling GPU explains its low figures, a low figure its place in the cohort, a sick part the slow collective.
+    """
+    found = _by_subject(findings)
+    sick = [f for f in found if f.outcome is Outcome.FAIL and not f.explained_by and f.metric.endswith(_SICK_GPU)]
+    lame = [f for f in found if f.outcome is Outcome.FAIL and not f.explained_by and f.metric in _SICK_ADAPTER]
+    return tuple(_by_part(finding, sick, lame) for finding in found)
+
+
+def _by_part(finding: Finding, sick: list[Finding], lame: list[Finding]) -> Finding:
+    slow = finding.metric.endswith("_busbw_gb_s") and finding.outcome is Outcome.FAIL and not finding.explained_by
+    parts = [*sick, *lame] if finding.metric.startswith("nccl_loopback_net") else sick
+    return finding.model_copy(update={"explained_by": parts[0].key}) if slow and parts else finding
+
+
+def _by_subject(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     roots: dict[str, Finding] = {}
     for finding in findings:
         if finding.outcome in _BAD and not finding.explained_by:
