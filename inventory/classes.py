@@ -26,6 +26,7 @@ class GpuSpec(Frozen):
     pcie_generation: int = 0
     pcie_width: int = 16
     ecc: bool = True
+    ecc_uncorrectable_at_most: int = 0  # over its life; a site that takes used parts says how many it bears
     mig: bool = False
 
 

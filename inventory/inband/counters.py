@@ -119,7 +119,7 @@ def _port_readings(devices: tuple[RdmaDevice, ...], evidence: Evidence) -> Itera
 def _log_readings(gpus: tuple[Gpu, ...], events: tuple[KernelEvent, ...], evidence: Evidence) -> Iterator[Reading]:
     """How often each kind of event stands in the kernel log; a kind that never came up has no reading."""
     subjects = {gpu.pci_address: gpu_subject(gpu) for gpu in gpus}
-    yield _reading("kernel_log_events", "node", sum(event.count for event in events), evidence)
+    yield _reading("log_kernel_events", "node", sum(event.count for event in events), evidence)
     for event in events:
         yield _reading(log_metric(event), _log_subject(event, subjects), event.count, evidence)
 

@@ -55,11 +55,25 @@ def read_inband(shell: Shell, store: EvidenceStore) -> InBand:
         missing=(
             *(Missing(fact=fact, reason="asked out-of-band only") for fact in _OUT_OF_BAND_ONLY),
             *(Missing(fact="gpus", uri="nvidia-smi -q -x", reason=reason) for reason in _unread(log)),
+            *_no_driver(asking),
         ),
     )
     software = _software(asking, kernel, identity.uuid, smi)
     counters = counters_of(gpus, link_errors, rdma, events, log.evidence if log else None)
     return InBand(inventory, software, (*counters, *_pci_readings(devices)), (*asking.trouble, *_partial(log)))
+
+
+def read_software(shell: Shell, store: EvidenceStore) -> Software:
+    """Only what runs on the node, without its parts; what is not answered is None. Raises `NodeUnreachable`."""
+    asking = Asking(shell, store)
+    kernel, uuid = asking.value(host.KERNEL), asking.value(host.MACHINE_UUID)
+    return _software(asking, kernel, uuid, asking.value(nvidia_smi.QUERY) or SmiLog())
+
+
+def read_image_digest(shell: Shell, store: EvidenceStore) -> str:
+    """Which image was laid on the node, as its seed tells; empty when it was not one of ours."""
+    image = Asking(shell, store).value(host.IMAGE)
+    return (image.digest or "") if image else ""
 
 
 def _identity(asking: Asking) -> Identity:
@@ -90,6 +104,16 @@ def _software(asking: Asking, kernel: str | None, uuid: str | None, smi: SmiLog)
 def _unread(log: Answer[SmiLog] | None) -> tuple[str, ...]:
     """What nvidia-smi says is not in its list, on either stream."""
     return (*log.value.unread, *nvidia_smi.lost_gpus(log.output.stderr)) if log else ()
+
+
+def _no_driver(asking: Asking) -> tuple[Missing, ...]:
+    """Why the driver's version is not known: nvidia-smi's own words."""
+    said = (f for f in asking.trouble if f.subject == nvidia_smi.QUERY.name)
+    return tuple(
+        Missing(fact=fact, uri=nvidia_smi.QUERY.line, reason=f.observed)
+        for f in said
+        for fact in ("software.driver", "gpus")
+    )
 
 
 def _partial(log: Answer[SmiLog] | None) -> tuple[Finding, ...]:
