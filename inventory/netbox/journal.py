@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from inventory.findings import Verdict
+from inventory.findings import Verdict, root_cause
 from inventory.netbox.parts import clean
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ def code(text: str) -> str:
 def entry(plan: RecordPlan, said: Verdict) -> str:
     """The entry's Markdown text."""
     lines = [f"{mark(plan.report.run_id)}: {said.value}{_certificate(plan)}"]
-    if said is not Verdict.ACCEPTED and plan.report.cause:
-        lines.append(f"- cause: {code(plan.report.cause)}")
+    root = root_cause(plan.report.findings)
+    if said is not Verdict.ACCEPTED and root:
+        lines.append(f"- cause: {code(root.sentence)}")
     lines += [f"- {code(sentence)}" for sentence in plan.sentences]
     lines += [f"- not written: {code(finding.sentence)}" for finding in plan.findings]
     hidden = len(lines) - _LINES_MOST

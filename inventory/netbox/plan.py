@@ -131,8 +131,16 @@ def counted(plan: RecordPlan) -> tuple[str, ...]:
 
 def _device_sentences(book: BookNode, device: Mapping[str, Any]) -> tuple[str, ...]:
     plain = [(name, getattr(book, name), value) for name, value in device.items() if name != "custom_fields"]
-    custom = [(name, book.text(name), value) for name, value in device.get("custom_fields", {}).items()]
-    return tuple(f"{name}: {old or 'empty'} → {value or 'empty'}" for name, old, value in (*plain, *custom))
+    custom = [(name, book.custom_fields[name], value) for name, value in device.get("custom_fields", {}).items()]
+    return tuple(f"{name}: {_changed(old, value)}" for name, old, value in (*plain, *custom))
+
+
+def _changed(old: Any, new: Any) -> str:
+    """Old and new; of a field that holds several values, those that changed."""
+    if isinstance(new, dict):
+        was = old if isinstance(old, dict) else {}
+        return ", ".join(f"{k} {_changed(was.get(k), v)}" for k, v in new.items() if v != was.get(k))
+    return f"{old or 'empty'} → {new or 'empty'}"
 
 
 def note(metric: str, subject: str, cause: str, *, remedy: str, outcome: Outcome = Outcome.NOT_APPLICABLE) -> Finding:
