@@ -30,6 +30,9 @@ from os_images.service import ImageService
 
 T = TypeVar("T")
 
+# Two status periods of a kubelet, whose GPU count may be 10 s old. Source: kubelet nodeStatusUpdateFrequency.
+_GATES_HOLD_S = 20.0
+
 # Our choice: long enough for the slowest healthy machine of a class, short enough for a night shift; a class overrides.
 _DEFAULT_BUDGET_S = {
     Stage.DISCOVER: 180.0,  # a DGX H100's tree costs 25-45 s with two requests in flight
@@ -95,7 +98,10 @@ class Site:
         if not self.settings.fleet.kubeconfig:
             raise BadSettings("the settings name no Kubernetes cluster. Set [fleet] kubeconfig")
         if not hasattr(self._local, "fleet"):
-            self._local.fleet = Fleet(kubeconfig=Path(self.settings.fleet.kubeconfig))
+            pace = self.settings.pace
+            self._local.fleet = Fleet(
+                Path(self.settings.fleet.kubeconfig), poll_s=pace.poll_s, hold_s=_GATES_HOLD_S / pace.scale
+            )
         client: Fleet = self._local.fleet
         return client
 

@@ -78,6 +78,8 @@ def run_stage(stage: StageModule, report: NodeReport, site: NodeSite, *, fresh: 
         raise
     except (NodeTrouble, BookUnreachable, BadSettings) as error:
         record = _ended(stage.STAGE, error, Outcome.ERROR)
+    if record.passed:
+        inputs = stage.inputs(report.plus(record), own)  # as they stand now that the stage has acted
     record = record.model_copy(
         update={
             "started_at": started,

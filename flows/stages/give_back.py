@@ -33,13 +33,11 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     )
     if not good(gates):
         return StageRecord(stage=STAGE, findings=gates)
+    if known.cordoned_by_others:
+        return StageRecord(stage=STAGE, findings=gates, did=("proven; a cordon that is not ours was left in place",))
     site.fence()
     fleet.admit(site.node.name, site.run_id, report.certificate_id)
-    return StageRecord(stage=STAGE, findings=gates, did=_lifted(fleet.uncordon(site.node.name, site.run_id)))
-
-
-def _lifted(ours: bool) -> tuple[str, ...]:
-    return ("our cordon lifted",) if ours else ("a cordon that is not ours was left in place",)
+    return StageRecord(stage=STAGE, findings=gates, did=("our cordon lifted",))
 
 
 def _absent() -> Finding:

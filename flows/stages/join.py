@@ -19,6 +19,13 @@ _TOKEN_S = 1800.0  # our choice: one slow join, no longer
 KUBEADM_JOIN: Command[str] = Command(
     "kubeadm join", ("kubeadm", "join", "--config", _CONFIG), str, timeout_s=180.0, changes_node=True
 )
+HAS_KUBELET: Command[str] = Command(
+    "kubelet configured",
+    ("test", "-e", "/etc/kubernetes/kubelet.conf"),
+    str,
+    timeout_s=20.0,
+    ok_exits=frozenset({0, 1}),
+)
 FORGET_CONFIG: Command[str] = Command(
     "forget join config", ("rm", "-f", _CONFIG), str, timeout_s=20.0, changes_node=True
 )
@@ -33,8 +40,7 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     """Join if absent, wait for the gates, then lift taint and cordon and make the node `active` in the book."""
     fleet = site.site.fleet()
     did: list[str] = []
-    known = fleet.node(site.node.name)
-    if known is None or not known.belongs_to(report.inventory.identity.serial or ""):
+    if not _is_joined(report, site, fleet.node(site.node.name)):
         _join(report, site, fleet)
         did.append("joined by kubeadm, tainted and cordoned")
     gates = fleet.wait_gates(
@@ -50,6 +56,16 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
         return StageRecord(stage=STAGE, findings=gates, did=(*did, "quarantined"))
     did += _let_go(report, site, fleet, fleet.node(site.node.name))
     return StageRecord(stage=STAGE, findings=(*gates, _admitted(report)), did=tuple(did))
+
+
+def _is_joined(report: NodeReport, site: NodeSite, known: FleetNode | None) -> bool:
+    """Whether this machine's kubelet serves in the fleet. A stale Node of an earlier life is not a joined node."""
+    if known is None or not known.belongs_to(report.inventory.identity.serial or ""):
+        return False
+    if known.ready:
+        return True
+    with site.shell(report.address) as shell:
+        return ask(shell, HAS_KUBELET, site.site.evidence).output.exit == 0
 
 
 def _join(report: NodeReport, site: NodeSite, fleet: Fleet) -> None:
