@@ -158,10 +158,11 @@ def pcie_device(bmc: Bmc, chassis: str, device: str) -> Resource | None:
         return None
     path = f"/Chassis/{chassis}/PCIeDevices/{device}"
     facts = _gpu_facts(bmc, found) if isinstance(found, GpuState) else _nic_facts(found)
+    named_by_slot = isinstance(found, GpuState) and bmc.machine.state.shape is Shape.PROCESSORS
     return resource(
         path,
         "PCIeDevice.v1_5_0.PCIeDevice",
-        device,
+        found.model if named_by_slot else device,
         PCIeFunctions=link(f"{path}/PCIeFunctions"),
         Links={"Chassis": [link(f"/Chassis/{chassis}")]},
         Status=status(),
@@ -169,20 +170,27 @@ def pcie_device(bmc: Bmc, chassis: str, device: str) -> Resource | None:
     )
 
 
+# What stands on the box beside a GPU's slot, by shape.
+_SLOT_LABELS = {Shape.HGX: "SXM{}", Shape.PCIE: "GPU{}", Shape.PROCESSORS: "PCIe {}"}
+
+
 def _gpu_facts(bmc: Bmc, gpu: GpuState) -> Resource:
+    shape = bmc.machine.state.shape
+    label = _SLOT_LABELS[shape].format(gpu.module)
+    place = {"LocationType": "Slot", "LocationOrdinalValue": gpu.module, "ServiceLabel": label}
     facts: Resource = {
         "Manufacturer": "NVIDIA",
-        "Model": gpu.model,
+        "Model": "N/A" if shape is Shape.PROCESSORS else gpu.model,  # that maker puts it into Name
         "SerialNumber": gpu.serial,
         "PartNumber": gpu.part_number,
         "FirmwareVersion": gpu.vbios,
         "DeviceType": "MultiFunction",
         "PCIeInterface": gpus.pcie_interface(gpu.pcie_width, gpu.pcie_generation),
-        "Slot": {"Location": {"PartLocation": {"LocationType": "Slot", "LocationOrdinalValue": gpu.module}}},
+        "Slot": {"Location": {"PartLocation": place}},
     }
-    if bmc.machine.state.shape is Shape.PCIE:  # this maker has the fields and leaves them empty
+    if shape is Shape.PCIE:  # this maker has the fields and leaves them empty
         facts["Oem"] = {"Lab": {"GPUSlot": gpu.module, "GPUVendor": "NVIDIA", "ECCStatistic": None, "GPUGuid": None}}
-    if bmc.machine.state.shape is Shape.HGX:
+    if shape is Shape.HGX:
         facts["UUID"] = gpu.uuid
     return facts
 

@@ -39,7 +39,7 @@ def gpu_processor(bmc: Bmc, system: str, processor: str) -> Resource | Answer | 
 
 def _sparse_processor(bmc: Bmc, system: str, gpu: GpuState) -> Resource:
     """A GPU without Model and Status, as a Lenovo SR670 V2 shows it."""
-    slot = f"slot_{gpu.module}"
+    device = f"{bmc.chassis}/PCIeDevices/slot_{gpu.module}"
     name = bmc.layout.gpu.format(gpu.module)
     return resource(
         f"/Systems/{system}/Processors/{name}",
@@ -51,7 +51,11 @@ def _sparse_processor(bmc: Bmc, system: str, gpu: GpuState) -> Resource:
         PartNumber=gpu.part_number,
         FirmwareVersion=gpu.vbios,
         ProcessorId={"VendorId": "0x10de"},
-        Links={"Chassis": link(bmc.chassis), "PCIeDevice": link(f"{bmc.chassis}/PCIeDevices/{slot}")},
+        Links={
+            "Chassis": link(bmc.chassis),
+            "PCIeDevice": link(device),
+            "PCIeFunctions": [link(f"{device}/PCIeFunctions/0")],
+        },
     )
 
 
@@ -77,6 +81,7 @@ def _full_processor(system: str, name: str, gpu: GpuState) -> Resource:
             "Chassis": link(f"/Chassis/HGX_{name}"),
             "Memory": [link(f"/Systems/{system}/Memory/{name}_DRAM_0")],
             "PCIeDevice": link(f"/Chassis/HGX_{name}/PCIeDevices/{name}"),
+            "PCIeFunctions": [link(f"/Chassis/HGX_{name}/PCIeDevices/{name}/PCIeFunctions/0")],
         },
     }
     return resource(
