@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lab.hardware import GpuState
 from lab.machine import Machine
@@ -50,12 +51,19 @@ def _list(machine: Machine, gpus: list[GpuState], rest: list[str]) -> Reply:
 
 
 def _with_lost(machine: Machine, reply: Reply) -> Reply:
-    """A GPU off the bus is missing from every view; nvidia-smi says so on the side and goes on with the rest."""
+    """A GPU off the bus is missing from every view; nvidia-smi says so and goes on with the rest, exit 0.
+
+    Before a document or a list it says so on standard output, else on the other. Source: dcgm-exporter issue 604.
+    """
     lost = [gpu for gpu in machine.state.gpus if not gpu.present]
     if reply.exit or not lost:
         return reply
-    rows = [f"Unable to determine the device handle for GPU{g.index}: {g.pci_address}: Unknown Error" for g in lost]
-    return Reply(reply.stdout, lines(*rows), 0, reply.takes_s)
+    said = lines(
+        *(f"Unable to determine the device handle for GPU{g.index}: {g.pci_address}: Unknown Error" for g in lost)
+    )
+    if reply.stdout.startswith(("<?xml", "GPU ")):
+        return replace(reply, stdout=said + reply.stdout)
+    return replace(reply, stderr=said)
 
 
 def _persistence(machine: Machine, gpus: list[GpuState], rest: list[str]) -> Reply:
