@@ -1,6 +1,7 @@
 """The deploy agent: lays one image on one disk of the machine it runs on, proves the digest, and tells the service.
 
-Standard library only, so that any ramdisk with a Python can carry it; `ramdisk.py` beside it knows real disks.
+Standard library only, so that any ramdisk with a Python can carry it; `ramdisk.py` beside it knows real disks, and
+`credential.py` how a node's own credential gets into a boot artifact.
 It asks the service for its job, holds the image's first MiB back until the sha256 is right (a disk cut off in the
 middle is never bootable), writes the seed last, and writes nothing at all when the service says no.
 """
@@ -11,7 +12,6 @@ import hashlib
 import http.client
 import json
 import lzma
-import mmap
 import ssl
 import time
 import urllib.error
@@ -22,8 +22,10 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
-EMBED_MARKER = b"#rackmint-" + b"credential#\n"  # in two pieces, so that this file is not taken for an embed area
-EMBED_SIZE = 4096  # bytes, marker included; our choice: one page holds URL, ids, token and a CA certificate
+from os_images.credential import embed_area, read_credential
+
+__all__ = ["DiskFacts", "Facts", "Refused", "Stopped", "embed_area", "read_credential", "run_agent"]
+
 MIB = 1 << 20
 SEED_PARTITION = "rackmint-seed"  # GPT partition name an image reserves for its seed; our choice, so that none is taken
 
@@ -329,38 +331,3 @@ def _skip(answer: http.client.HTTPResponse, at: int) -> None:
     """A server that ignores Range sends everything again; read over what is there already."""
     while at > 0 and answer.status != http.client.PARTIAL_CONTENT and (seen := answer.read(min(MIB, at))):
         at -= len(seen)
-
-
-# ---- the credential in the boot artifact ---------------------------------------------------------------------------
-
-
-def embed_area() -> bytes:
-    """The bytes a ramdisk builder puts, uncompressed, into the boot artifact; the service fills them per node."""
-    return EMBED_MARKER.ljust(EMBED_SIZE)
-
-
-def find_embed_area(data: bytes | mmap.mmap) -> int:
-    """Where the empty embed area begins; raises `ValueError` when the artifact has none."""
-    at = data.find(embed_area())
-    if at < 0:
-        raise ValueError("no empty credential area in this boot artifact: build it with one")
-    return at
-
-
-def filled_area(credential: Mapping[str, str]) -> bytes:
-    """The embed area with a credential in it, of the same size; raises `ValueError` when it does not fit."""
-    area = EMBED_MARKER + json.dumps(dict(credential)).encode()
-    if len(area) > EMBED_SIZE:
-        raise ValueError(f"the credential needs {len(area)} bytes, the area has {EMBED_SIZE}")
-    return area.ljust(EMBED_SIZE)
-
-
-def read_credential(data: bytes) -> dict[str, str]:
-    """The credential embedded in a boot artifact or file; raises `ValueError` when there is none."""
-    at = data.find(EMBED_MARKER + b"{")
-    if at < 0:
-        raise ValueError("no credential embedded here: this boot artifact was not made for a node")
-    credential = json.loads(data[at + len(EMBED_MARKER) : at + EMBED_SIZE])
-    if not {"service", "attempt", "token"} <= set(credential):
-        raise ValueError("the embedded credential lacks service, attempt or token")
-    return {str(key): str(value) for key, value in credential.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from os_images.agent import EMBED_SIZE, filled_area, find_embed_area
+from os_images.credential import EMBED_SIZE, filled_area, find_embed_area
 
 _PIECE = 1 << 18  # bytes a read; our choice
 

@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
@@ -24,13 +25,14 @@ from inventory.errors import BadSettings, RackmintError
 from inventory.ledger import Ledger
 from os_images.attempts import AttemptDesk, Denied
 from os_images.boot_files import BootFile, boot_file
-from os_images.manifest import ImageManifest, artifact_trouble
+from os_images.manifest import ImageManifest, artifact_trouble, load_manifests
 from os_images.messages import Event, Message, NotUnderstood, PhoneHome, Register, understand
 
 _MOST_BODY = 64 << 10  # bytes; our choice: a register call of a machine with 100 disks has about 20 KiB
 _BODY_S = 30.0  # our choice: a body that takes longer is not an agent
 _BIND_AGAIN_S = 1.0  # our choice: how long nobody serves after the serving process died
 _START_S = 10.0  # our choice
+_READ_AGAIN_S = 1.0  # our choice: how often a digest that nobody knows makes us look for new manifests
 _KINDS = ("iso", "efi")
 
 
@@ -45,6 +47,7 @@ class ImageService:
         self._url = public_url.rstrip("/")
         self._desk = AttemptDesk(ledger, self._url)
         self._by_digest = {manifest.digest: manifest for manifest in images.values()}
+        self._read_again_at = 0.0
         self._answer = threading.Event()  # the first try to bind has ended, well or not
         self._trouble: OSError | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -179,13 +182,20 @@ class ImageService:
         return web.Response(status=204)
 
     async def _image(self, request: web.Request) -> web.StreamResponse:
-        manifest = self._by_digest.get(request.match_info["sha256"])
+        manifest = await asyncio.to_thread(self._manifest, request.match_info["sha256"])
         if manifest is None or not manifest.artifact.file:
             raise Denied(404, "no image of this digest is served here")
         trouble = await asyncio.to_thread(artifact_trouble, manifest)
         if trouble:
             raise Denied(404, trouble)
         return web.FileResponse(manifest.artifact.file)
+
+    def _manifest(self, digest: str) -> ImageManifest | None:
+        """An image by digest; one that came into the folder after this process began is found as well."""
+        if digest not in self._by_digest and time.monotonic() >= self._read_again_at:
+            self._read_again_at = time.monotonic() + _READ_AGAIN_S
+            self._by_digest.update({manifest.digest: manifest for manifest in load_manifests(self._folder).values()})
+        return self._by_digest.get(digest)
 
     async def _boot(self, request: web.Request) -> web.StreamResponse:
         where = request.match_info

@@ -6,6 +6,7 @@ import http.server
 import json
 import socket
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import requests
 
 from inventory.errors import BadSettings
 from inventory.ledger import Ledger
+from inventory.model import now
 from os_images.agent import read_credential
 from os_images.installers.agent_image import phoned_home
 from os_images.service import ImageService
-from tests.os_images.boxes import OTHER_UUID, UUID, Box, Site
+from tests.os_images.boxes import OTHER_UUID, UUID, Box, Site, manifest_for
 
 
 def ask(site: Site, method: str, path: str, **more: Any) -> requests.Response:
@@ -107,6 +109,31 @@ def test_an_image_is_served_whole_and_by_range(site: Site) -> None:
     Path(site.image.artifact.file).write_bytes(content[:-1])
     changed = ask(site, "GET", path)
     assert (404, True) == (changed.status_code, f"the manifest says {len(content)}" in changed.json()["error"])
+
+
+def test_an_image_that_came_later_is_served(site: Site) -> None:
+    """The process that holds the port may be older than the newest manifest."""
+    site.start()
+    (site.folder / "later.raw").write_bytes(b"later")
+    later = manifest_for(site.folder / "later.raw")
+    versions = "\n".join(f'{name} = "{version}"' for name, version in later.versions.items())
+    (site.folder / "later.toml").write_text(
+        f'name = "later"\nversion = "1"\nsource = "made by this test"\n[artifact]\nfile = "later.raw"\n'
+        f'sha256 = "{later.digest}"\nsize = 5\n[versions]\n{versions}'
+    )
+    assert b"later" == ask(site, "GET", f"/images/{later.digest}").content
+
+
+def test_an_attempt_a_day_old_is_over(tmp_path: Path, site: Site) -> None:
+    """A token found next week opens nothing."""
+    site.start()
+    yesterday = Ledger.open(f"sqlite:///{tmp_path}/ledger.db", clock=lambda: now() - timedelta(hours=25))
+    site.ledger, today = yesterday, site.ledger
+    credential = site.begin()
+    site.ledger = today
+    yesterday.close()
+    got = register(site, credential)
+    assert (403, "this attempt is too old") == (got.status_code, got.json()["error"])
 
 
 def test_registering_again_after_a_lost_answer_gives_the_same_job(site: Site) -> None:
