@@ -27,7 +27,7 @@ class PciDevice:
     generation_cap: int = 5
     width_cap: int = 16
     numa: int = 0
-    bridge: bool = False
+    below: str = ""  # of a switch port: the bus behind it
 
 
 def pci_devices(machine: Machine) -> list[PciDevice]:
@@ -65,12 +65,17 @@ def _bridges(machine: Machine) -> list[PciDevice]:
     """The switch port above every GPU."""
     return [
         PciDevice(
-            f"0000:{int(gpu.pci_address[5:7], 16) - 1:02x}:01.0", "PCI bridge", "Broadcom / LSI PEX890xx PCIe Switch",
+            f"0000:{_above(gpu.pci_address)}:01.0", "PCI bridge", "Broadcom / LSI PEX890xx PCIe Switch",
             "1000:c030", "0604", "pcieport", generation=gpu.pcie_generation, width=gpu.pcie_width,
-            numa=gpu.index // 4, bridge=True,
+            numa=gpu.index // 4, below=gpu.pci_address[5:7],
         )
         for gpu in machine.state.gpus_present
     ]  # fmt: skip
+
+
+def _above(address: str) -> str:
+    """The bus a switch port sits on: two below its GPU's, where no adapter of the lab is."""
+    return f"{int(address[5:7], 16) - 2:02x}"
 
 
 def lspci(call: Call) -> Reply:
@@ -109,9 +114,11 @@ def _details(machine: Machine, device: PciDevice, flags: str) -> list[str]:
         "\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx+",
         f"\tNUMA node: {device.numa}",
     ]
+    if device.below:
+        rows.append(f"\tBus: primary={device.address[5:7]}, secondary={device.below}, subordinate={device.below}")
     if flags.count("v") > 1:
         rows += _link(device)
-        rows += _acs(machine) if device.bridge else []
+        rows += _acs(machine) if device.below else []
     rows += [f"\tKernel driver in use: {device.driver}"] if device.driver else []
     return [*rows, ""]
 
@@ -120,7 +127,7 @@ def _link(device: PciDevice) -> list[str]:
     speed_word = "ok" if device.generation == device.generation_cap else "downgraded"
     width_word = "ok" if device.width == device.width_cap else "downgraded"
     cap, now = _GT_S[device.generation_cap], _GT_S[device.generation]
-    port = "Downstream Port (Slot+)" if device.bridge else "Endpoint"
+    port = "Downstream Port (Slot+)" if device.below else "Endpoint"
     return [
         f"\tCapabilities: [60] Express (v2) {port}, MSI 00",
         "\t\tDevSta:\tCorrErr- NonFatalErr- FatalErr- UnsupReq- AuxPwr- TransPend-",

@@ -127,19 +127,21 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 async def _handle(machine: Machine, process: asyncssh.SSHServerProcess[bytes]) -> None:
-    """One command on a channel: into the table, run, exit code out, out of the table."""
+    """One command on a channel. It is out of the table before the other side hears of its end."""
     job, table = Job(process.command or "-sh"), jobs(machine)
     job.task = asyncio.current_task()
     table.begin(job)
+    code: int | None = None
     try:
-        await _run(machine, process, job)
+        code = await _run(machine, process, job)
     except asyncio.CancelledError:
-        _end_by_signal(process, job)
+        job.ended_by = job.ended_by or "KILL"
     finally:
         table.finish(job)
+        _tell_end(process, job, code)
 
 
-async def _run(machine: Machine, process: asyncssh.SSHServerProcess[bytes], job: Job) -> None:
+async def _run(machine: Machine, process: asyncssh.SSHServerProcess[bytes], job: Job) -> int:
     async def stdin() -> str:
         return (await process.stdin.read()).decode(errors="replace")
 
@@ -147,9 +149,9 @@ async def _run(machine: Machine, process: asyncssh.SSHServerProcess[bytes], job:
     run.env = {"USER": machine.seed.get("user", "root"), "HOME": "/root", "PATH": "/usr/local/bin:/usr/bin:/sbin"}
     hang_up = asyncio.create_task(_hang_up(process, job))
     try:
-        text = process.command or (await stdin())
-        process.exit(await run_text(run, text) & 0xFF)
-        await asyncio.gather(*run.beside)
+        code = await run_text(run, process.command or (await stdin()))
+        await asyncio.gather(*run.beside)  # they hold the channel's streams, so it stays open for them
+        return code & 0xFF
     finally:
         hang_up.cancel()
         for task in run.beside:
@@ -171,9 +173,13 @@ async def _hang_up(process: asyncssh.SSHServerProcess[bytes], job: Job) -> None:
     job.end("hang-up")
 
 
-def _end_by_signal(process: asyncssh.SSHServerProcess[bytes], job: Job) -> None:
+def _tell_end(process: asyncssh.SSHServerProcess[bytes], job: Job, code: int | None) -> None:
+    """Exit code or signal to the other side, if it is still there."""
     with contextlib.suppress(OSError):
-        process.exit_with_signal("KILL" if job.ended_by == "KILL" else "TERM")
+        if code is not None:
+            process.exit(code)
+        else:
+            process.exit_with_signal("KILL" if job.ended_by == "KILL" else "TERM")
 
 
 async def serve_shells(machines: Mapping[tuple[str, int], Machine]) -> ShellServer:
