@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from datetime import datetime
 
 import fsspec
@@ -25,12 +26,19 @@ class EvidenceStore:
         digest = hashlib.sha256(clean).hexdigest()
         path = self._path(digest)
         if not self._fs.exists(path):
-            self._fs.makedirs(self._fs._parent(path), exist_ok=True)
-            with self._fs.transaction, self._fs.open(path, "wb") as file:
-                file.write(clean)
+            self._write(path, clean)
         return Evidence(
             asked=self._redactor.clean(asked), of=of, at=at, took_s=round(took_s, 3), status=status, sha256=digest
         )
+
+    def _write(self, path: str, raw: bytes) -> None:
+        """Whole or not at all, from many threads at once: a name of its own first, then the final one."""
+        # fsspec's transactions are no help: one per file system, shared by all threads, and they trip over each other.
+        begun = f"{path}.{uuid.uuid4().hex}"
+        self._fs.makedirs(self._fs._parent(path), exist_ok=True)
+        with self._fs.open(begun, "wb") as file:
+            file.write(raw)
+        self._fs.mv(begun, path)
 
     def read(self, sha256: str) -> bytes:
         """The raw answer behind an evidence; `FileNotFoundError` if it was never kept here."""
