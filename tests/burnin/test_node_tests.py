@@ -97,7 +97,7 @@ def test_a_throttling_gpu_is_named_with_its_reason(bay: Bay, pack: LimitsPack, c
 
 def test_a_slow_collective_follows_from_its_sick_gpu(bay: Bay, pack: LimitsPack, classes: dict[str, NodeClass]) -> None:
     """All GPUs wait for the one that throttles: that one is the cause, not NVLink."""
-    bay.state.gpus[2].throttles_under_load = True
+    bay.state.gpus[2].throttles_under_load, bay.state.gpus[2].speed = True, 0.7
     result = _run(bay, "nccl_all_reduce", pack, classes)
     slow = next(f for f in result.findings if f.metric == "nccl_all_reduce_busbw_gb_s")
     assert ("fail", "nccl_all_reduce_throttle/GPU 2") == (slow.outcome, slow.explained_by)
