@@ -95,7 +95,7 @@ class AttemptDesk:
         # Compared even when the attempt is unknown, so that time tells nothing.
         if not _same(sha256(token), attempt.token_sha256 if attempt else "") or attempt is None:
             raise Denied(403, "unknown attempt or token")
-        if too_old(attempt):
+        if now() - attempt.begun_at > _TOKEN_LASTS:
             raise Denied(403, "this attempt is too old")
         return attempt
 
@@ -149,11 +149,6 @@ class AttemptDesk:
 def ending(events: tuple[AttemptEvent, ...]) -> str:
     """How the attempt ended; empty while it goes on."""
     return next((e.kind for e in events if e.kind in ENDINGS), "")
-
-
-def too_old(attempt: Attempt) -> bool:
-    """Whether the attempt's token has run out."""
-    return now() - attempt.begun_at > _TOKEN_LASTS
 
 
 def same_uuid(one: str, other: str) -> bool:

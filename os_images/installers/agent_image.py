@@ -14,7 +14,7 @@ from inventory.findings import Finding, Outcome
 from inventory.ledger import AttemptEvent, Ledger
 from inventory.model import Frozen, Identity, NodeRef
 from inventory.redact import REDACTOR
-from os_images.attempts import ending, seed_token, sha256, too_old
+from os_images.attempts import ending, seed_token, sha256
 from os_images.disks import DiskRefused, choose_disk
 from os_images.manifest import ImageManifest
 from os_images.verify import verify
@@ -24,7 +24,6 @@ __all__ = [
     "Login",
     "NewAttempt",
     "PhonedHome",
-    "attempt_going_on",
     "build_job",
     "choose_disk",
     "judge_attempt",
@@ -107,18 +106,6 @@ def new_attempt(ledger: Ledger, node: NodeRef, job: dict[str, Any]) -> NewAttemp
     kept = {**job, "seed_token_sha256": sha256(seed)}
     ledger.put_attempt(attempt.attempt_id, node.key, node.name, sha256(attempt.token), kept)
     return attempt
-
-
-def attempt_going_on(ledger: Ledger, node: NodeRef, manifest: ImageManifest) -> str | None:
-    """The attempt an earlier run began and a machine took up, so that it is watched on and not begun again.
-
-    None when there is none for this very image, when nobody registered for it, or when it failed.
-    """
-    last = ledger.last_attempt(node.key)
-    if last is None or last.job.get("image", {}).get("sha256") != manifest.digest or too_old(last):
-        return None
-    kinds = {event.kind for event in ledger.attempt_events(last.attempt_id)}
-    return last.attempt_id if "registered" in kinds and "failed" not in kinds else None
 
 
 # ---- how far it is --------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from inventory.deadline import Deadline
 from inventory.errors import BudgetSpent, Cancelled
 from inventory.findings import Outcome
 from inventory.redact import REDACTOR
-from os_images.installers.agent_image import attempt_going_on, judge_attempt, phoned_home, progress, watch
-from tests.os_images.boxes import NODE, Site, manifest_for
+from os_images.installers.agent_image import judge_attempt, phoned_home, progress, watch
+from tests.os_images.boxes import Site
 
 HEARD: dict[str, list[tuple[str, str]]] = {
     "never fetched": [],
@@ -93,18 +93,6 @@ def test_an_attempt_that_goes_on_is_no_pass(site: Site) -> None:
     """Not done is an error, never a pass."""
     events = site.ledger.attempt_events(say(site, HEARD["silent"]))
     assert (Outcome.ERROR, "writing 40 %") == (judge_attempt(events).outcome, progress(events))
-
-
-def test_an_attempt_taken_up_is_watched_on_by_the_next_run(site: Site) -> None:
-    """After a kill -9 the next run finds what a machine works on, if it is this image and did not fail."""
-    credential = site.begin()
-    assert None is attempt_going_on(site.ledger, NODE, site.image)
-    site.ledger.attempt_event(credential["attempt"], "registered", {})
-    assert credential["attempt"] == attempt_going_on(site.ledger, NODE, site.image)
-    other = manifest_for(site.folder / "agent.efi")
-    assert None is attempt_going_on(site.ledger, NODE, other)
-    site.ledger.attempt_event(credential["attempt"], "failed", {})
-    assert None is attempt_going_on(site.ledger, NODE, site.image)
 
 
 def test_a_new_attempt_s_tokens_are_blotted_out(site: Site) -> None:
