@@ -22,6 +22,7 @@ Operation = dict[str, Any]
 
 
 def admitting(node: FleetNode, run_id: str, certificate_id: str) -> list[Operation]:
+    """Our taints and our cordon go, the certificate is written; refused on a foreign cordon."""
     if node.admitted_with(certificate_id):
         return []
     if node.cordoned_by_others:
@@ -38,6 +39,7 @@ def admitting(node: FleetNode, run_id: str, certificate_id: str) -> list[Operati
 
 
 def quarantining(node: FleetNode, taint: Taint, run_id: str) -> list[Operation]:
+    """Taint and cordon at once; a cordon of others stays theirs."""
     if not node.schedulable and taint in node.taints:
         return []
     kept = tuple(other for other in node.taints if other.key != QUARANTINE)
@@ -58,6 +60,7 @@ def cordoning(node: FleetNode, owner: str) -> list[Operation]:
 
 
 def uncordoning(node: FleetNode, owner: str) -> list[Operation]:
+    """Only what this owner closed, tested once more by the server."""
     if not owner or node.cordon_owner != owner:
         return []
     return [

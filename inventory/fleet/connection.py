@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import tempfile
 from collections.abc import Callable
@@ -9,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
+import yaml  # type: ignore[import-untyped]  # what the client reads its kubeconfig with
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException, OpenApiException
 from kubernetes.config import ConfigException, new_client_from_config
-from yaml import YAMLError  # type: ignore[import-untyped]  # what the client's own loader raises
 
 from inventory.errors import BadSettings, BookUnreachable, ChangeRefused, LoginRefused
 from inventory.redact import REDACTOR
@@ -23,6 +24,7 @@ CONNECT_S = 5.0  # our choice: a control plane answers a SYN at once, or is down
 _RETRIES = urllib3.Retry(
     total=3,
     read=2,
+    redirect=0,  # no credential follows a redirect
     backoff_factor=0.2,
     backoff_jitter=0.2,
     allowed_methods=("GET",),
@@ -44,6 +46,7 @@ class Connection:
         timeout_s: float = 10.0,
     ) -> None:
         self._timeout_s = timeout_s
+        self._kubeconfig, self._ca_pem = kubeconfig, ca_pem
         self._folder = tempfile.TemporaryDirectory(prefix="rackmint-ca-") if ca_pem else None
         if kubeconfig is not None:
             self._api = _from_file(kubeconfig)
@@ -79,8 +82,7 @@ class Connection:
     @property
     def ca_pem(self) -> str:
         """The root we trust, from our own settings; empty when the system's roots are used."""
-        path = self._api.configuration.ssl_ca_cert
-        return Path(path).read_text() if path else ""
+        return _ca_of(self._kubeconfig) if self._kubeconfig else self._ca_pem
 
     def call(self, node: str, what: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
         """One request; its JSON answer. Raises `BookUnreachable`, `LoginRefused` or `ChangeRefused`."""
@@ -146,10 +148,23 @@ def _from_file(path: Path) -> client.ApiClient:
         api: client.ApiClient = new_client_from_config(  # type: ignore[no-untyped-call]
             config_file=str(path), client_configuration=settings, persist_config=False
         )
-    except (ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, YAMLError) as error:
+    except (ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
         raise BadSettings(
             f"kubeconfig {path}: {_last_line(error)}. Mend the file, or point [fleet] elsewhere"
         ) from error
+    return api
+
+
+def _ca_of(path: Path) -> str:
+    """The authority of the current context's cluster; the client drops it when the server speaks plain HTTP."""
+    config = yaml.safe_load(path.read_text())
+    contexts = {entry["name"]: entry["context"] for entry in config["contexts"]}
+    clusters = {entry["name"]: entry["cluster"] for entry in config["clusters"]}
+    cluster = clusters[contexts[config["current-context"]]["cluster"]]
+    if "certificate-authority-data" in cluster:
+        return base64.b64decode(cluster["certificate-authority-data"]).decode()
+    named = cluster.get("certificate-authority")
+    return (path.parent / named).read_text() if named else ""
 
 
 def _last_line(error: Exception) -> str:

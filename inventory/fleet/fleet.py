@@ -64,7 +64,7 @@ class Fleet:
     def node(self, name: str) -> FleetNode | None:
         """One node as it stands; None when the cluster has none of that name."""
         raw = self._connection.find(name, "read the Node", self._core.read_node, name)
-        return read_node(raw) if raw else None
+        return None if raw is None else read_node(raw)
 
     def nodes(self, label_selector: str = "") -> tuple[FleetNode, ...]:
         """All nodes, page by page."""

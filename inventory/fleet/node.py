@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from inventory.errors import OutputNotUnderstood
 from inventory.model import Frozen
 
 UNVALIDATED = "rackmint.io/unvalidated"  # taint, value = run; lifted with a certificate, and last
@@ -82,7 +83,17 @@ class FleetNode(Frozen):
 
 
 def read_node(raw: dict[str, Any]) -> FleetNode:
-    """A Node's JSON; fields that are absent stay empty, whatever the server's version."""
+    """A Node's JSON; raises `OutputNotUnderstood` when it is none."""
+    try:
+        return _read(raw)
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise OutputNotUnderstood(
+            "fleet", "the API server answered with something that is no Node", repr(error)
+        ) from error
+
+
+def _read(raw: dict[str, Any]) -> FleetNode:
+    """Fields that are absent stay empty, whatever the server's version."""
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     conditions = {c["type"]: c for c in status.get("conditions") or []}
     ready = conditions.get("Ready", {})

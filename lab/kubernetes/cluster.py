@@ -252,14 +252,14 @@ def _conditions(old: list[Body], ready: bool | None, message: str) -> list[Body]
     before = {condition["type"]: condition for condition in old}
     for name, (status, why) in wanted.items():
         was = before.get(name, {})
-        since = was["lastTransitionTime"] if was.get("status") == status else timestamp()
+        since = was.get("lastTransitionTime") if was.get("status") == status else None
         before[name] = {
             "type": name,
             "status": status,
             "reason": why,
             "message": message,
             "lastHeartbeatTime": timestamp(),
-            "lastTransitionTime": since,
+            "lastTransitionTime": since or timestamp(),
         }
     return list(before.values())
 

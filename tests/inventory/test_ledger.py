@@ -35,25 +35,30 @@ class Clock:
         self.at = _T0
 
     def __call__(self) -> datetime:
+        """The time it shows."""
         return self.at
 
     def pass_s(self, seconds: float) -> None:
+        """Let it go on."""
         self.at += timedelta(seconds=seconds)
 
 
 @pytest.fixture
 def clock() -> Clock:
+    """The time of the test."""
     return Clock()
 
 
 @pytest.fixture
 def ledger(tmp_path: Path, clock: Clock):
+    """A fresh ledger in a file."""
     opened = Ledger.open(f"sqlite:///{tmp_path}/ledger.db", clock=clock)
     yield opened
     opened.close()
 
 
 def record(stage: Stage = Stage.IMAGE, outcome: Outcome = Outcome.PASS) -> StageRecord:
+    """A stage with one finding."""
     finding = Finding(metric="m", subject="node", outcome=outcome, observed="1", expected="1")
     return StageRecord(stage=stage, findings=(finding,), started_at=_T0, ended_at=_T0, key="k1")
 
@@ -138,11 +143,13 @@ class LeaseRules(RuleBasedStateMachine):
         self.given: list[Lease] = []
 
     def teardown(self) -> None:
+        """Leave nothing behind."""
         self.ledger.close()
         self.folder.cleanup()
 
     @rule(run=st.sampled_from("abc"), ttl_s=st.integers(1, 50))
     def take(self, run: str, ttl_s: int) -> None:
+        """Somebody wants the node."""
         valid = [lease.holder for lease in self.given if self.holds(lease)]
         try:
             lease = self.ledger.take_lease("CH1", "n", run, "provision", ttl_s)
@@ -156,6 +163,7 @@ class LeaseRules(RuleBasedStateMachine):
     @precondition(lambda self: self.given)
     @rule(data=st.data(), ttl_s=st.integers(1, 50))
     def renew(self, data: st.DataObject, ttl_s: int) -> None:
+        """Somebody who had the node once says that they live."""
         number = data.draw(st.integers(0, len(self.given) - 1))
         newest = self.given[-1].fence
         try:
@@ -167,17 +175,21 @@ class LeaseRules(RuleBasedStateMachine):
     @precondition(lambda self: self.given)
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
+        """Somebody who had the node once gives it back."""
         self.ledger.release(data.draw(st.sampled_from(self.given)))
 
     @rule(seconds=st.integers(1, 60))
     def wait(self, seconds: int) -> None:
+        """Nothing happens for a while."""
         self.clock.pass_s(seconds)
 
     @invariant()
     def one_owner_at_most(self) -> None:
+        """The rule."""
         assert sum(self.holds(lease) for lease in self.given) <= 1
 
     def holds(self, lease: Lease) -> bool:
+        """Whether this lease may write now."""
         try:
             self.ledger.check(lease)
         except LeaseLost:
@@ -380,7 +392,7 @@ def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path: Path) -> Non
     event.listen(Engine, "connect", limit)
     try:
         ledger = Ledger.open(f"sqlite:///{tmp_path}/ledger.db")
-        with pytest.raises(LedgerUnavailable, match="the disk is full. Make room and run the same command again"):
+        with pytest.raises(LedgerUnavailable, match=r"the disk is full\. Make room and run the same command again"):
             ledger.put_attempt("a1", "CH1", "n", "s", {"x": "y" * 1_000_000})
         assert None is ledger.attempt("a1")
         ledger.close()
