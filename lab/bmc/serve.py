@@ -37,7 +37,7 @@ class BmcServer:
     async def listen(self, port: int) -> None:
         """Open the port; 0 takes a free one."""
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(self._web, self.host, port, ssl=self._tls)
+        self._listening = await loop.create_server(self._web, self.host, port, ssl=self._tls, ssl_shutdown_timeout=0.5)
         self.port = self._listening.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
