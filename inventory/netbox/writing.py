@@ -5,7 +5,7 @@ The device comes last and carries the run: until it is written, a next try finds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from inventory.errors import ChangeRefused
@@ -84,17 +84,46 @@ def _add_types(wire: Wire, plan: RecordPlan) -> dict[str, int]:
         }
         for kind in wanted.values()
     ]
-    return {row["model"]: int(row["id"]) for row in wire.post("dcim/module-types", rows, plan.book.name)}
+
+    def held() -> dict[str, int]:
+        types = wire.listed("dcim/module-types", fields=("id", "model", "manufacturer"))
+        ours = {(makers[kind.manufacturer], kind.model) for kind in wanted.values()}
+        return {r["model"]: int(r["id"]) for r in types if (int(r["manufacturer"]["id"]), r["model"]) in ours}
+
+    return _add_or_find(lambda row: wire.post("dcim/module-types", [row], plan.book.name), rows, "model", held)
+
+
+def _add_or_find(
+    add: Callable[[Row], Sequence[Row]], rows: Sequence[Row], key: str, held: Callable[[], dict[str, int]]
+) -> dict[str, int]:
+    """Add each row; another node of the rack may enter the same part at the same moment, and then theirs is used."""
+    found: dict[str, int] = {}
+    for row in rows:
+        try:
+            found |= {added[key]: int(added["id"]) for added in add(row)}
+        except ChangeRefused:
+            known = held()
+            if row[key] not in known:
+                raise
+            found[row[key]] = known[row[key]]
+    return found
 
 
 def add_makers(wire: Wire, names: Iterable[str], who: str) -> dict[str, int]:
     """Manufacturer ids by name; a name that differs in case or punctuation alone is the same maker."""
-    held = {bay_key(row["name"]): int(row["id"]) for row in wire.listed("dcim/manufacturers", fields=("id", "name"))}
+    held = {bay_key(name): number for name, number in _makers(wire).items()}
     lacking = {bay_key(name): name for name in names if bay_key(name) not in held}
     if lacking:
         rows = [{"name": name, "slug": slug(name)} for name in lacking.values()]
-        held |= {bay_key(row["name"]): int(row["id"]) for row in wire.post("dcim/manufacturers", rows, who)}
+        found = _add_or_find(
+            lambda row: wire.post("dcim/manufacturers", [row], who), rows, "name", lambda: _makers(wire)
+        )
+        held |= {bay_key(name): number for name, number in found.items()}
     return {name: held[bay_key(name)] for name in names}
+
+
+def _makers(wire: Wire) -> dict[str, int]:
+    return {row["name"]: int(row["id"]) for row in wire.listed("dcim/manufacturers", fields=("id", "name"))}
 
 
 def slug(name: str) -> str:
