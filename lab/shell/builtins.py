@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from lab.shell import answers
 from lab.shell.jobs import jobs
 from lab.shell.run import Run, ShellEnded
 from lab.shell.tree import is_folder
+from lab.shell.waiting import WAITING
 
 Builtin = Callable[[Run, tuple[str, ...]], Awaitable[int]]
 
@@ -88,6 +90,19 @@ async def _wait(run: Run, argv: tuple[str, ...]) -> int:
     return codes[-1] if codes else 0
 
 
+async def _pwd(run: Run, argv: tuple[str, ...]) -> int:
+    run.out(f"{run.folder}\n")
+    return 0
+
+
+async def _which(run: Run, argv: tuple[str, ...]) -> int:
+    """Where a program is; the lab keeps them all in one place."""
+    known = answers.TOOLS.keys() | WAITING.keys()
+    missing = [word for word in argv[1:] if word not in known]
+    run.out("".join(f"/usr/bin/{word}\n" for word in argv[1:] if word in known))
+    return 1 if missing else 0
+
+
 async def _nothing(run: Run, argv: tuple[str, ...]) -> int:
     return 0
 
@@ -103,6 +118,8 @@ BUILTINS: dict[str, Builtin] = {
     "pgrep": _pgrep,
     "sleep": _sleep,
     "wait": _wait,
+    "pwd": _pwd,
+    "which": _which,
     "set": _nothing,
     "trap": _nothing,
     "umask": _nothing,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 
 from lab.machine import Machine
 from lab.shell.call import Call
 from lab.shell.node import memory
-from lab.shell.reply import Reply, lines, no_such_file, refused
+from lab.shell.reply import Reply, lines, no_such_file, refused, said
 from lab.shell.tree import below, files, is_folder, matching
 
 _Take = Callable[[list[str], int], list[str]]
@@ -194,6 +195,20 @@ def wc(call: Call) -> Reply:
     """`wc -l` and `wc -c` of what came in."""
     size = len(call.stdin.encode()) if call.has("-c") else call.stdin.count("\n")
     return Reply(f"{size}\n")
+
+
+def sha256sum(call: Call) -> Reply:
+    """Digest and name of each file; of what came in without any."""
+    if not call.arguments:
+        return said(f"{hashlib.sha256(call.stdin.encode()).hexdigest()}  -")
+    tree, out, err = files(call.machine), "", ""
+    for name in call.arguments:
+        text = tree.get(call.path(name))
+        if text is None:
+            err += no_such_file("sha256sum", name).stderr
+        else:
+            out += f"{hashlib.sha256(_ended(text).encode()).hexdigest()}  {name}\n"
+    return Reply(out, err, 1 if err else 0)
 
 
 def nothing(call: Call) -> Reply:

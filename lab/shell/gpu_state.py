@@ -21,10 +21,14 @@ _REASONS = (
 
 def event_reasons(machine: Machine, gpu: GpuState) -> dict[str, str]:
     """Why the clocks are where they are; a GPU that throttled under load keeps its two hardware flags up."""
-    hot = gpu.index in memory(machine).throttled
-    active = {"hw_slowdown", "hw_thermal_slowdown"} if hot else set()
+    active = {"hw_slowdown", "hw_thermal_slowdown"} if is_throttled(machine, gpu) else set()
     active |= set() if memory(machine).busy else {"gpu_idle"}
     return {reason: "Active" if reason in active else "Not Active" for reason in _REASONS}
+
+
+def is_throttled(machine: Machine, gpu: GpuState) -> bool:
+    """Whether a load has made this GPU slow down since boot, and its cooling is still as bad."""
+    return gpu.throttles_under_load and gpu.index in memory(machine).throttled
 
 
 def link_generation(machine: Machine, gpu: GpuState) -> int:
@@ -34,7 +38,7 @@ def link_generation(machine: Machine, gpu: GpuState) -> int:
 
 def temperature_c(machine: Machine, gpu: GpuState) -> int:
     """Degrees now: 86 where cooling failed under load."""
-    return 86 if gpu.index in memory(machine).throttled else gpu.temperature_c
+    return 86 if is_throttled(machine, gpu) else gpu.temperature_c
 
 
 def power_draw_w(machine: Machine, gpu: GpuState) -> float:

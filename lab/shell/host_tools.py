@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 from lab.machine import Machine
 from lab.shell.call import Call
@@ -107,6 +108,8 @@ def systemctl(call: Call) -> Reply:
         return said("running")
     if verb in {"is-active", "is-enabled"}:
         return _active(call.machine, units, call.has("-q", "--quiet"))
+    if verb in {"reboot", "poweroff"}:
+        return power(call)
     stopped = memory(call.machine).stopped
     if verb == "stop":
         stopped.update(units)
@@ -141,6 +144,29 @@ def _fabric_manager(machine: Machine) -> str:
     if not machine.state.nvswitch:
         return "inactive"
     return "active" if fabric_ready(machine) else "failed"
+
+
+def power(call: Call) -> Reply:
+    """`reboot`, `poweroff`, `systemctl reboot`: the machine begins to go down, the command itself ends well."""
+    off = call.has("poweroff") or (call.argv[0] in {"poweroff", "shutdown"} and not call.has("-r"))
+    call.machine.reset("GracefulShutdown" if off else "GracefulRestart")
+    return Reply()
+
+
+def date(call: Call) -> Reply:
+    """`date`, `date +%s`, `date -u +FORMAT`."""
+    form = next((word[1:] for word in call.arguments if word.startswith("+")), "%a %b %e %H:%M:%S UTC %Y")
+    return said(datetime.now(UTC).strftime(form))
+
+
+def who(call: Call) -> Reply:
+    """`whoami` and `id -u`: the seed's user, who may do everything."""
+    return said("0" if call.argv[0] == "id" else call.machine.seed.get("user", "root"))
+
+
+def uptime(call: Call) -> Reply:
+    """A node that nobody uses."""
+    return said(" 10:00:00 up 10 min,  1 user,  load average: 0.08, 0.03, 0.01")
 
 
 def chronyc(call: Call) -> Reply:

@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from lab.hardware import GpuState
 from lab.machine import Machine
-from lab.shell.gpu_state import event_reasons, fabric_status, link_generation, power_draw_w, temperature_c
+from lab.shell.gpu_state import (
+    event_reasons,
+    fabric_status,
+    is_throttled,
+    link_generation,
+    power_draw_w,
+    temperature_c,
+)
 from lab.shell.node import memory
 from lab.shell.reply import Reply, said
 from lab.shell.smi_xml import long_address
@@ -120,6 +127,6 @@ def _mask(machine: Machine, gpu: GpuState) -> int:
 
 
 def _sm_clock_mhz(machine: Machine, gpu: GpuState) -> int:
-    if gpu.index in memory(machine).throttled:
+    if is_throttled(machine, gpu):
         return 1095
     return 1980 if memory(machine).busy else 345
