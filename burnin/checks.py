@@ -6,7 +6,7 @@ will be asked; asked in-band and not answered, it is an error. `fold` puts the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from burnin.agreement import check_agreement, joined_gpus, joined_nics
 from burnin.counter_checks import check_growth
@@ -58,12 +58,18 @@ def check_in_band(
     return fold(
         (
             *check_software(inband, software, node_class, manifest_versions),
-            *check_gpus(inband, node_class, "in-band"),
-            *check_agreement(oob, inband, software),
+            *_once(check_agreement(oob, inband, software), check_gpus(inband, node_class, "in-band")),
             *_nics(oob, inband, node_class),
             *(_named(finding, oob, inband) for finding in (check_log(counters) if counters else ())),
         )
     )
+
+
+def _once(first: Iterable[Finding], then: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Both, but what the first has found missing, and can name, is not missed again by the second."""
+    named = tuple(first)
+    missed = {finding.key for finding in named if finding.metric == "gpu_missing"}
+    return (*named, *(finding for finding in then if finding.key not in missed))
 
 
 def check_counters(before: tuple[Reading, ...], after: tuple[Reading, ...]) -> tuple[Finding, ...]:
