@@ -23,6 +23,7 @@ from inventory.fleet.node import (
     Taint,
     label_value,
     read_node,
+    working,
 )
 from inventory.secrets import Secret
 

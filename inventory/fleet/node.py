@@ -119,6 +119,22 @@ def _read(raw: dict[str, Any]) -> FleetNode:
     )
 
 
+def working(pods: dict[str, Any]) -> tuple[str, ...]:
+    """Of a list of pods those that somebody waits for. The rules are `kubectl drain`'s."""
+    return tuple(
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods["items"] if not _is_harmless(pod)
+    )
+
+
+def _is_harmless(pod: dict[str, Any]) -> bool:
+    """A DaemonSet's pod comes back by itself, a mirror of a static one is not evicted, a finished one is over."""
+    metadata = pod["metadata"]
+    kinds = {owner["kind"] for owner in metadata.get("ownerReferences") or []}
+    static = "kubernetes.io/config.mirror" in (metadata.get("annotations") or {})
+    finished = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return static or finished or "DaemonSet" in kinds
+
+
 def _count(quantity: str | None) -> int | None:
     """A whole number of devices; None when the resource is not there or not a plain number."""
     return int(quantity) if quantity is not None and str(quantity).isdigit() else None

@@ -43,6 +43,10 @@ class Store:
             raise not_found(kind, name)
         return copy.deepcopy(found)
 
+    def peek(self, kind: Kind, namespace: str, name: str) -> Body | None:
+        """The object itself, to be looked at and not touched; None when there is none."""
+        return self._objects.get((kind.plural, namespace, name))
+
     def all(self, kind: Kind, namespace: str = "") -> list[Body]:
         """Copies of all objects of a kind, by namespace and name."""
         keys = sorted(key for key in self._objects if key[0] == kind.plural and namespace in ("", key[1]))

@@ -15,6 +15,8 @@ from inventory.findings import Finding, Outcome
 from inventory.fleet import Fleet
 from inventory.redact import REDACTOR
 from inventory.secrets import Secret
+from lab.kubernetes.kinds import KINDS
+from lab.kubernetes.rules import admit
 
 UUID = "aaaa-1"
 
@@ -396,3 +398,25 @@ def test_no_secret_of_ours_is_written_anywhere_but_to_the_cluster(served, fleet:
 def _set_unschedulable(fleet: Fleet, name: str) -> None:
     """An administrator's `kubectl cordon`."""
     fleet._connection.call(name, "cordon", fleet._core.patch_node, name, {"spec": {"unschedulable": True}})
+
+
+def test_only_pods_that_somebody_waits_for_keep_a_node_from_being_tested(served, fleet: Fleet) -> None:
+    """DaemonSets', static and finished ones do not; those on other nodes are not asked about."""
+
+    def pod(name: str, node: str = "n1", phase: str = "Running", **metadata: object) -> None:
+        body = {
+            "metadata": {"name": name, **metadata},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "x"}]},
+            "status": {"phase": phase},
+        }
+        served.cluster.store.create(KINDS["pods"], "jobs", admit(KINDS["pods"], body))
+
+    def plant() -> None:
+        pod("train-0")
+        pod("done", phase="Succeeded")
+        pod("elsewhere", node="n2")
+        pod("plugin", ownerReferences=[{"kind": "DaemonSet", "name": "d", "uid": "u"}])
+        pod("static", annotations={"kubernetes.io/config.mirror": "x"})
+
+    served.on_loop(plant)
+    assert ("jobs/train-0",) == fleet.working_pods("n1")
