@@ -1,13 +1,6 @@
 """Commands on a node over SSH, each of which ends on both sides when its time is up or somebody asks to stop.
 
-The one string every command is sent as, on an `exec` channel without a terminal (argv quoted by `shlex.join`):
-
-    sh -c 'echo "#rackmint-pid $$" >&2; export LC_ALL=C; exec timeout -k 2 SECONDS "$@"' rackmint ARGV...
-
-`SECONDS` has one decimal, "30.0". The first line of standard error is `#rackmint-pid N` (taken off before anybody
-sees it); N leads the remote process group. `timeout` ends that group by itself, even if this process is dead by then.
-To end it sooner, a second channel sends `kill -TERM -- -N`, which `timeout` passes on and follows with KILL 2 s later,
-and then, as soon as the first has ended and at the latest 2.2 s later, `kill -KILL -- -N` for whatever ignored it.
+How a command is wrapped, so that it can be stopped, stands in `inventory/remote_command.py`.
 
 Files go over SFTP: parent folders are made with mode 0700, the file gets its mode before its content.
 """
@@ -16,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import shlex
 import socket
 import threading
@@ -36,17 +28,14 @@ from inventory.command import Output
 from inventory.deadline import Deadline
 from inventory.errors import BadSettings, CommandFailed, LoginRefused, NodeTrouble, NodeUnreachable
 from inventory.model import now
+from inventory.remote_command import KILL_AFTER_S, kill_line, pid_told, without_pid, wrapped
 from inventory.secrets import Secret
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its tracebacks go to a log, never to a terminal
 
-WRAPPER = 'echo "#rackmint-pid $$" >&2; export LC_ALL=C; exec timeout -k 2 {seconds:.1f} "$@"'
-PID_LINE = re.compile(r"^#rackmint-pid (\d+)\r?\n", re.MULTILINE)
-
 CONNECT_S = 10.0  # our choice: three SYN retries on a loaded management network
 BANNER_S = 15.0  # paramiko's own default; sshd on a node in its first boot can take seconds
 POLL_S = 0.2  # our choice: how late a cancel may be noticed
-KILL_AFTER_S = 2.0  # the `-k 2` in WRAPPER
 GRACE_S = 3.0  # our choice: after `timeout` should have killed everything, before we give up on it
 MOST_BYTES = 32 * 2**20  # our choice: a full `lspci -vvv` of an 8-GPU server is 1.2 MB
 _WINDOW_BYTES = 16 * 2**20  # our choice: what a command may say between two polls
@@ -235,7 +224,7 @@ class SshShell:
 
     def _signal(self, name: str, pid: int) -> None:
         with self._transport.open_session(timeout=CONNECT_S) as channel:
-            channel.exec_command(f"kill -{name} -- -{pid}")
+            channel.exec_command(kill_line(name, pid))
             channel.status_event.wait(GRACE_S)
 
 
@@ -259,8 +248,7 @@ class _Call:
     @property
     def pid(self) -> int | None:
         """The remote process group, once it told."""
-        found = PID_LINE.search(self._err.decode(errors="replace"))
-        return int(found[1]) if found else None
+        return pid_told(self._err.decode(errors="replace"))
 
     def follow(self, deadline: Deadline, what: str) -> None:
         """Until it ends, floods, or outlives its `timeout`; `exit` stays None unless it ended by itself."""
@@ -285,7 +273,7 @@ class _Call:
 
     def output(self, argv: tuple[str, ...]) -> Output:
         """What it came to."""
-        stderr = PID_LINE.sub("", self._err.decode(errors="replace"), count=1)
+        stderr = without_pid(self._err.decode(errors="replace"))
         return Output(argv, self._out.decode(errors="replace"), stderr, self.exit, self._started_at, self._age_s)
 
     @property
@@ -319,14 +307,11 @@ class _Call:
         self._drain()
 
 
-def wrapped(argv: tuple[str, ...], seconds: float) -> str:
-    """The string sent for a command; the module's first lines say why it looks so."""
-    return shlex.join(("sh", "-c", WRAPPER.format(seconds=seconds), "rackmint", *argv))
-
-
 def _transport(address: str, host_key: str | None, deadline: Deadline) -> paramiko.Transport:
     wait_s = deadline.timeout_s(CONNECT_S, f"a connection to {address}")
-    transport = paramiko.Transport(socket.create_connection(split_address(address), wait_s))
+    connection = socket.create_connection(split_address(address), wait_s)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each command waits 40 ms for an ACK
+    transport = paramiko.Transport(connection)
     transport.banner_timeout = deadline.timeout_s(BANNER_S, f"the SSH banner of {address}")
     if host_key:
         kind = host_key.split()[0]
