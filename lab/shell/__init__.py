@@ -2,7 +2,8 @@
 
 from lab.shell.answers import answer
 from lab.shell.jobs import Job, jobs, running_commands
+from lab.shell.local import run_here
 from lab.shell.reply import Reply
 from lab.shell.server import ShellServer, serve_shells
 
-__all__ = ["Job", "Reply", "ShellServer", "answer", "jobs", "running_commands", "serve_shells"]
+__all__ = ["Job", "Reply", "ShellServer", "answer", "jobs", "run_here", "running_commands", "serve_shells"]

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+import flows.stages.join
 import inventory.parsers
 from burnin.fabric import pair_argv, pair_asked
 from burnin.gpu import gpu_burn_command, nvbandwidth_command
 from burnin.load import load_command
-from burnin.nccl import all_gather, all_reduce, loopback_net, nccl_command
+from burnin.nccl import all_gather, all_reduce, loopback_net, nccl_command, parse_nccl
 from burnin.perftest import adapters_command, ib_write_bw_command, rail_client, rail_server
 from inventory.command import Command
 from lab.hardware import Shape
@@ -24,9 +25,10 @@ def declared() -> list[Command[Any]]:
     """All `Command` constants of the readers, and those that burn-in makes."""
     names = [name for _, name, _ in pkgutil.iter_modules(inventory.parsers.__path__, "inventory.parsers.")]
     found = [value for name in names for value in vars(importlib.import_module(name)).values()]
+    found += list(vars(flows.stages.join).values())
     constants = {command.name: command for command in found if isinstance(command, Command)}
     return [
-        *constants.values(),
+        *(command for command in constants.values() if command.name != "kubeadm join"),  # has a test of its own
         nvbandwidth_command(),
         gpu_burn_command(),
         load_command(),
@@ -39,10 +41,11 @@ def declared() -> list[Command[Any]]:
 @pytest.mark.parametrize("shape", Shape)
 @pytest.mark.parametrize("command", declared(), ids=lambda command: command.name)
 def test_declared_command_is_answered_and_understood(make_node, shape: Shape, command: Command[Any]) -> None:
-    """Exit 0 (or 3, for a Fabric Manager where no NVSwitch is) and a reader that does not complain."""
+    """Exit 0 (3: no Fabric Manager without NVSwitches; 1: not joined yet) and a reader that does not complain."""
     reply = asyncio.run(run_here(make_node(shape), command.argv))
     no_switch = shape is Shape.PROCESSORS and command.name == "fabric-manager-active"
-    assert (3 if no_switch else 0) == reply.exit, reply.stderr
+    not_joined = command.name == "kubelet configured"
+    assert (3 if no_switch else int(not_joined)) == reply.exit, reply.stderr
     command.parse(reply.stdout)
 
 
@@ -64,7 +67,6 @@ def test_a_rail_between_two_nodes_is_answered(make_node) -> None:
 
 def test_a_pair_is_answered(make_node) -> None:
     """Rank 0 prints one table over sixteen GPUs, rank 1 only its log."""
-    from burnin.nccl import parse_nccl
 
     async def both() -> tuple[Any, Any]:
         one, other = make_node(number=1), make_node(number=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +14,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from flows.stages.join import KUBEADM_JOIN
+from inventory.fleet import Fleet
+from inventory.secrets import Secret
 from lab.apiserver import LabCluster, make_app
 from lab.background import BackgroundLoop
 from lab.kubernetes.kinds import KINDS
@@ -113,6 +117,27 @@ def test_a_node_joins(node: Machine) -> None:
     assert {"Ready": "True"} == {c["type"]: c["status"] for c in found["status"]["conditions"] if c["type"] == "Ready"}
     assert [node.state.uuid, node.boot_id] == [found["status"]["nodeInfo"][key] for key in ("systemUUID", "bootID")]
     assert {"node": node.name} == {key: value for key, value in (node.joined or {}).items() if key == "node"}
+
+
+def test_the_products_own_join_is_understood(node: Machine) -> None:
+    """The fleet's token and file, written by the product, bring the node in under its pre-created, held Node."""
+
+    async def work(cluster: LabCluster) -> tuple[Reply, dict[str, Any]]:
+        def prepare() -> bytes:
+            fleet = Fleet(server=cluster.url, token=Secret(ADMIN), ca_pem=cluster.authority.pem, poll_s=0.05)
+            fleet.precreate(node.name, node.state.serial, "run-1")
+            config = fleet.join_config(node.name, fleet.mint_token(node.name, "run-1", 60.0), fleet.ca_hash())
+            fleet.close()
+            return config
+
+        memory(node).files["/run/rackmint/join.yaml"] = await asyncio.to_thread(prepare)
+        return await run_here(node, KUBEADM_JOIN.argv), await node_object(cluster, node.name)
+
+    reply, found = run(work)
+    assert (0, "") == (reply.exit, reply.stderr)
+    assert found["spec"]["unschedulable"] is True
+    assert "rackmint.io/unvalidated" in {taint["key"] for taint in found["spec"]["taints"]}
+    assert node.state.uuid == found["status"]["nodeInfo"]["systemUUID"]
 
 
 def test_a_dead_plugin_offers_no_gpu(node: Machine) -> None:
