@@ -75,7 +75,7 @@ def follow(wire: Wire, reply: Reply, what: str) -> None:
     seen = False
     misses = 0
     while wire.deadline.left_s > ends_at_s:
-        wire.deadline.wait(reply.retry_after_s or wire.poll_s, f"{what}: task {uri}")
+        wire.deadline.wait(wire.wished_s(reply, wire.poll_s), f"{what}: task {uri}")
         reply = wire.get(uri)
         if reply.status == 404:
             misses += 1

@@ -50,6 +50,7 @@ class CountingAdapter(HTTPAdapter):
         kwargs |= {"stream": True, "verify": self._verify, "proxies": None}
         response = super().send(request, *args, **kwargs)
         response._content = self._body(response)
+        response.close()  # gives the connection back; without a body nothing else does
         if not self.keeps_connections:
             self.hang_up()  # some servers close without saying so; the next request would find a dead connection
         return response

@@ -15,7 +15,7 @@ from inventory.redfish import bios, boot, media, power
 from inventory.redfish.act import settle
 from inventory.redfish.client import BmcLogin, Json, Wire
 from inventory.redfish.crawl import Notes, Reader, Resource
-from inventory.redfish.hosts import Systems, sort_systems
+from inventory.redfish.hosts import Systems, find_systems
 from inventory.redfish.pins import PinStore, pinned
 from inventory.redfish.quirks import Quirk, Trait, quirks_of
 from inventory.redfish.read import FAST, Lanes, Start, read_node
@@ -91,7 +91,7 @@ class Bmc:
             raise OutputNotUnderstood(self.node, f"{self.url}{_ROOT} is no Redfish service", why, "Check the address.")
         if self._login:
             wire.log_in(self._login, root.link("Links", "Sessions") or _SESSIONS)
-        systems = sort_systems(reader.members(root.link("Systems"), "systems", "systems") or ())
+        systems = find_systems(reader, root.link("Systems"))
         if not systems.hosts:
             raise OutputNotUnderstood(self.node, f"{self.url}{root.link('Systems')}", *_no_host(reader, systems))
         self.quirks = _quirks(root, systems.hosts[0])
@@ -149,39 +149,39 @@ class Bmc:
 
     def power_on(self) -> None:
         """Power on, proven; already on is already so."""
-        power.power_on(self.wire, self._host_uri, self._power_s)
+        power.power_on(self.wire, self._subject(), self._power_s)
 
     def power_off(self) -> None:
         """Cut the power, proven; already off is already so."""
-        power.power_off(self.wire, self._host_uri, self._power_s)
+        power.power_off(self.wire, self._subject(), self._power_s)
 
     def graceful_off(self) -> None:
         """Ask the operating system to shut down; `ChangeNotApplied` when it does not. Force is the caller's choice."""
-        power.graceful_off(self.wire, self._host_uri, self._power_s)
+        power.graceful_off(self.wire, self._subject(), self._power_s)
 
     def restart(self) -> None:
         """Reset a running node; power on one that is off."""
-        power.restart(self.wire, self._host_uri, self._power_s)
+        power.restart(self.wire, self._subject(), self._power_s)
 
     def wait_posted(self, since: str | None = None) -> None:
         """Wait until the operating system has the machine; `since` is the `LastStateTime` of the boot before."""
-        power.wait_posted(self.wire, self._host_uri, since, self._started.traits)
+        power.wait_posted(self.wire, self._subject(), since, self._started.traits)
 
     def boot_once(self, target: str, *, http_uri: str = "") -> None:
         """Boot from "Cd", "UefiHttp" or "Hdd" at the next POST only."""
-        boot.boot_once(self.wire, self._host_uri, target, http_uri, self._started.traits)
+        boot.boot_once(self.wire, self._subject(), target, http_uri, self._started.traits)
 
     def boot_to_disk(self) -> None:
         """Clear any override, so that the boot order counts again."""
-        boot.boot_to_disk(self.wire, self._host_uri)
+        boot.boot_to_disk(self.wire, self._subject())
 
     def insert_media(self, image_url: str) -> None:
         """Put an image into the virtual CD slot; a stale one is ejected first."""
-        media.insert_media(self.wire, self._host_uri, image_url, self._started.traits)
+        media.insert_media(self.wire, self._subject(), image_url, self._started.traits)
 
     def eject_media(self) -> None:
         """Take the image out."""
-        media.eject_media(self.wire, self._host_uri)
+        media.eject_media(self.wire, self._subject())
 
     def stage_bios(self, changes: Mapping[str, BiosValue]) -> None:
         """Put BIOS changes in the queue for the next POST; `ChangeRefused` carries the BMC's own words."""
@@ -192,7 +192,7 @@ class Bmc:
 
     def locate(self, on: bool) -> None:
         """Light or darken the identification light."""
-        uri = self._host_uri
+        uri = self._subject()
         body = _light(self._fresh_host(), on)
         what = f"PATCH {uri} (identification light)"
 
@@ -213,8 +213,9 @@ class Bmc:
             raise NodeUnreachable(self.node, self.url, "not connected", "Use `with Bmc(…) as bmc`.")
         return self._start
 
-    @property
-    def _host_uri(self) -> str:
+    def _subject(self) -> str:
+        """The URI of the one node meant; a new operation on it begins."""
+        self.wire.be_patient()
         hosts = self._started.systems.hosts
         wanted = [h for h in hosts if self._system in ("", h.id, h.raw("SerialNumber"), h.raw("UUID"))]
         if len(wanted) != 1:
@@ -225,8 +226,7 @@ class Bmc:
         return wanted[0].uri
 
     def _fresh_host(self) -> Resource:
-        self.wire.be_patient()
-        return Reader.afresh(self.wire).need(self._host_uri)
+        return Reader.afresh(self.wire).need(self._subject())
 
 
 def _no_host(reader: Reader, systems: Systems) -> tuple[str, str]:

@@ -42,7 +42,7 @@ SLOW_READ_S = 180.0  # a DGX H100's firmware inventory takes 2-3 minutes; libred
 WRITE_S = 60.0  # sushy's default; slower writes are judged by reading back
 PATIENCE_S = 30.0  # our choice: how long in all one operation bears "503, not now" before it says so
 _TRIES = 3  # our choice: transport errors in a row before a BMC counts as unreachable
-_LONGEST_RETRY_AFTER_S = 30.0  # our choice: a longer wish of the BMC is not obeyed, its answer is asked for again
+_LONGEST_WISH_POLLS = 30.0  # our choice: a BMC that wishes to be left alone for longer is asked again all the same
 _LEAST_GOODBYE_S = 2.0  # our choice: the session is given back even when the budget is spent
 _REDIRECTS = frozenset({301, 302, 307, 308})
 _BUSY = frozenset({429, 503})
@@ -82,7 +82,7 @@ class Reply:
     def retry_after_s(self) -> float | None:
         """A numeric Retry-After; dates are ignored, as BMC clocks are wrong."""
         text = self.headers.get("Retry-After", "").strip()
-        return min(float(text), _LONGEST_RETRY_AFTER_S) if text.isdigit() else None
+        return float(text) if text.isdigit() else None
 
 
 class Wire:
@@ -210,10 +210,14 @@ class Wire:
                 self.node, f"{what} was answered HTTP {reply.status} for too long", reply.said, "Try again later."
             )
         self._busy_tries += 1
-        wish_s = reply.retry_after_s
-        seconds = wish_s if wish_s is not None else min(5.0, self.poll_s * 2.0**self._busy_tries)
+        seconds = self.wished_s(reply, min(5.0, self.poll_s * 2.0**self._busy_tries))
         self._patience_s -= max(seconds, 0.1)
         self._sleep(seconds, f"{what}: the BMC says {reply.said}")
+
+    def wished_s(self, reply: Reply, otherwise_s: float) -> float:
+        """How long the BMC wishes to be left alone, within reason."""
+        wish_s = reply.retry_after_s
+        return otherwise_s if wish_s is None else min(wish_s, _LONGEST_WISH_POLLS * self.poll_s)
 
     def bear(self, busy: NodeBusy) -> None:
         """Wait after a write was answered "not now", or raise that when there is no patience left."""
@@ -314,7 +318,7 @@ class Wire:
             if self._answer is None:
                 raise translate(self.node, f"{method} {self.origin}{path}", error) from error
         took_ms = (now() - started).total_seconds() * 1000
-        answer = self._answer
+        answer, self._answer = self._answer, None  # a response held is a connection held
         if answer is None:
             raise OutputNotUnderstood(self.node, f"{method} {self.origin}{path}", "no answer was noted")
         return Reply(path, answer.status_code, _object(answer), answer.headers, started, took_ms, answer.content)

@@ -280,7 +280,9 @@ class Reader:
         count = page.raw("Members@odata.count")
         whole = isinstance(count, int) and count == len(members) and not page.link("Members@odata.nextLink")
         if not whole or not all(set(needs) <= member.body.keys() for member in members):
-            self.answers[uri] = self.answers.pop(asked)  # not expanded, it serves as the plain collection
+            if all(member.body.keys() <= {"@odata.id"} for member in members):
+                self.answers[uri] = self.answers[asked]  # not expanded, it serves as the plain collection
+            del self.answers[asked]
             return None
         return tuple(self._embedded(member, name) for member in members)
 

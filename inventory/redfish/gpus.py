@@ -51,7 +51,7 @@ def _short(owner: Resource, last: str) -> str:
 
 def _processors(reader: Reader, system: Resource) -> tuple[Gpu, ...]:
     uri = system.link("Processors")
-    members = reader.members(uri, "gpus", "gpus", ("ProcessorType", "SerialNumber")) if uri else ()
+    members = reader.members(uri, "gpus", "gpus", ("ProcessorType", "Id")) if uri else ()
     # By type, never by id: ERoT chassis carry "GPU" in their ids and have UUIDs of their own.
     return tuple(_processor(reader, member) for member in members or () if member.raw("ProcessorType") == "GPU")
 

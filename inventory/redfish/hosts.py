@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from inventory.redfish.crawl import Resource
+from inventory.redfish.crawl import Reader, Resource
 
 # A BlueField's own BMC shows System "Bluefield"; newer firmware says SystemType DPU. Source: NVIDIA/libredfish.
 _DPU = re.compile(r"bluefield", re.IGNORECASE)
@@ -20,6 +20,7 @@ class Systems:
     hosts: tuple[Resource, ...]
     baseboards: tuple[Resource, ...]
     dpus: tuple[Resource, ...]
+    asleep: tuple[str, ...] = ()  # URIs that answered 503: a baseboard whose host is off
 
 
 def sort_systems(systems: tuple[Resource, ...]) -> Systems:
@@ -30,6 +31,25 @@ def sort_systems(systems: tuple[Resource, ...]) -> Systems:
     most = max((_claim(s) for s in named), default=0)
     hosts = tuple(s for s in named if _claim(s) == most)
     return Systems(hosts, tuple(s for s in others if s not in hosts), dpus)
+
+
+def find_systems(reader: Reader, uri: str) -> Systems:
+    """All Systems of a BMC; what answers "not now" is not waited for, unless no host could be read without."""
+    uris = reader.collection(uri, "systems") or ()
+    reader.wire.be_patient(0.0)
+    found = _read(reader, uris)
+    if not sort_systems(found).hosts:
+        reader.wire.be_patient()
+        reader.forget(f"{uri}/")
+        found = _read(reader, uris)
+    reader.wire.be_patient()
+    awake = {system.uri for system in found}
+    return replace(sort_systems(found), asleep=tuple(uri for uri in uris if uri not in awake))
+
+
+def _read(reader: Reader, uris: tuple[str, ...]) -> tuple[Resource, ...]:
+    read = (reader.get(uri, f"systems[{uri.rpartition('/')[2]}]") for uri in uris)
+    return tuple(system for system in read if system)
 
 
 def is_dpu(system: Resource) -> bool:

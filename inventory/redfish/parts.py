@@ -53,7 +53,7 @@ def _bmc_mac(reader: Reader, manager: Resource | None) -> str | None:
 def read_cpus(reader: Reader, host: Resource) -> tuple[Cpu, ...]:
     """Processor packages of the host, by type."""
     uri = host.link("Processors")
-    members = reader.members(uri, "cpus", "cpus", ("ProcessorType", "Model")) if uri else None
+    members = reader.members(uri, "cpus", "cpus", ("ProcessorType", "Id")) if uri else None
     if members is None:
         reader.notes.lack("cpus", host.uri, "not offered")
     return tuple(_cpu(m.renamed(f"cpus[{m.id}]")) for m in members or () if m.raw("ProcessorType") == "CPU")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from inventory.errors import BudgetSpent, ChangeNotApplied, ChangeRefused, OutputNotUnderstood
-from inventory.redfish.act import action, post, prove, settle
+from inventory.redfish.act import action, follow, prove, settle
 from inventory.redfish.client import Wire
 from inventory.redfish.crawl import Reader, Resource
 from inventory.redfish.quirks import Trait
@@ -54,7 +56,7 @@ def restart(wire: Wire, uri: str, power_s: float) -> None:
 
     def unmet() -> str:
         shown = Reader.afresh(wire).need(uri)
-        return "" if power_of(shown) != "On" or _marks(shown) != before else f"no sign of a restart: {before}"
+        return "" if power_of(shown) != "On" or _restarted(before, _marks(shown)) else f"no sign of it: {before}"
 
     settle(wire, f"reset ({kind})", lambda: _send(wire, system, kind), unmet, proof_s=power_s)
     prove(wire, "power on after the reset", lambda: _unlike(wire, uri, "On"), None, power_s)
@@ -77,7 +79,11 @@ def _send(wire: Wire, system: Resource, kind: str) -> None:
     target = action(system, _RESET)
     if not target:
         raise ChangeRefused(wire.node, f"reset ({kind})", "the BMC offers no reset action")
-    post(wire, target, {"ResetType": kind}, f"POST {target} ({kind})")
+    what = f"POST {target} ({kind})"
+    reply = wire.send("POST", target, {"ResetType": kind})
+    # 409 says it is there or on its way already (iDRAC, when off is asked of what is off): the state decides.
+    if reply.status != HTTPStatus.CONFLICT:
+        follow(wire, wire.accepted(reply, what), what)
 
 
 def _unlike(wire: Wire, uri: str, wanted: str) -> str:
@@ -107,6 +113,14 @@ def _marks(system: Resource) -> tuple[str | None, ...]:
     return (system.text("", "LastResetTime"), *progress_of(system))
 
 
+def _restarted(before: tuple[str | None, ...], after: tuple[str | None, ...]) -> bool:
+    """Whether the marks show a new boot, and not merely the old one going on."""
+    reset, state, at = after
+    if reset != before[0]:
+        return True
+    return at != before[2] and (state == before[1] or state not in _POSTED)
+
+
 def progress_of(system: Resource) -> tuple[str | None, str | None]:
     """How far the boot got: (LastState, LastStateTime)."""
     return system.text("", "BootProgress", "LastState"), system.text("", "BootProgress", "LastStateTime")
@@ -116,20 +130,19 @@ def wait_posted(wire: Wire, uri: str, since: str | None, traits: frozenset[Trait
     """Wait until the operating system has the machine; `since` is the LastStateTime of the boot before."""
     final = _POSTED | ({_HARDWARE_READY} if Trait.HARDWARE_READY_ENDS_POST in traits else frozenset())
     last: str | None = None
-    while True:
-        wire.be_patient()
-        system = Reader.afresh(wire).need(uri)
-        state, at = progress_of(system)
-        _can_end(wire, system, state)
-        if state in final and not (since and at == since):
-            return
-        last = state or last
-        try:
+    try:
+        while True:
+            wire.be_patient()
+            system = Reader.afresh(wire).need(uri)
+            state, at = progress_of(system)
+            _can_end(wire, system, state)
+            if state in final and not (since and at == since):
+                return
+            last = state or last
             wire.deadline.wait(wire.poll_s, f"POST to end, last progress {last}")
-        except BudgetSpent as spent:
-            raise BudgetSpent(
-                wire.node, f"POST did not end in {wire.deadline.budget_s:.0f} s", f"last progress {last}"
-            ) from spent
+    except BudgetSpent as spent:
+        waited = f"POST did not end in {wire.deadline.budget_s:.0f} s"
+        raise BudgetSpent(wire.node, waited, f"last progress {last}", "Look at the console.") from spent
 
 
 def _can_end(wire: Wire, system: Resource, state: str | None) -> None:

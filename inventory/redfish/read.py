@@ -73,8 +73,6 @@ def _reader(wire: Wire, notes: Notes, start: Start, host: Resource) -> Reader:
     reader = Reader(wire, notes)
     reader.expands, reader.offers_expand = start.expands, start.offers_expand
     reader.host_on = power_of(host) == "On"
-    if not reader.host_on:
-        wire.be_patient(0.0)  # a baseboard without power answers 503 for as long as one asks: NVIDIA/libredfish#134
     return reader
 
 
@@ -82,8 +80,11 @@ def _fast(reader: Reader, start: Start, host: Resource) -> Inventory:
     chassis = _chassis(reader, host)
     manager_uri = next(iter(host.links("Links", "ManagedBy")), "")
     manager = reader.get(manager_uri, "bmc_version") if manager_uri else None
-    baseboards = start.systems.baseboards if len(start.systems.hosts) == 1 else ()
+    if not reader.host_on:
+        reader.wire.be_patient(0.0)  # a baseboard without power answers 503 as long as one asks: NVIDIA/libredfish#134
+    baseboards = _baseboards(reader, start) if len(start.systems.hosts) == 1 else ()
     gpus, place = _settled_gpus(reader, host, baseboards, chassis)
+    reader.wire.be_patient()
     return Inventory(
         identity=read_identity(reader, host, chassis, manager, start.traits),
         power=host.text("power", "PowerState"),
@@ -95,6 +96,12 @@ def _fast(reader: Reader, start: Start, host: Resource) -> Inventory:
         boot=read_boot(reader, host),
         bmc_version=manager.renamed("").text("bmc_version", "FirmwareVersion") if manager else None,
     )
+
+
+def _baseboards(reader: Reader, start: Start) -> tuple[Resource, ...]:
+    """The GPU baseboards, those included that slept when the BMC was first asked."""
+    woken = (reader.get(uri, "gpus") for uri in start.systems.asleep)
+    return (*start.systems.baseboards, *(system for system in woken if system))
 
 
 def _chassis(reader: Reader, host: Resource) -> tuple[Resource, ...]:
