@@ -90,7 +90,7 @@ def _identity(machine: Machine, gpu: GpuState) -> Tree:
         "vbios_version": gpu.vbios,
         "multigpu_board": "No",
         "board_id": f"0x{gpu.pci_address[5:7]}00",
-        "board_part_number": "692-2G520-0200-000",
+        "board_part_number": "692-0LAB0-0100-000",
         "gpu_part_number": gpu.part_number,
         "platformInfo": {
             "chassis_serial_number": _NO,
@@ -100,7 +100,7 @@ def _identity(machine: Machine, gpu: GpuState) -> Tree:
             "peer_type": _NO,
             "module_id": str(gpu.module),
         },
-        "inforom_version": {"img_version": "G520.0200.00.05", "oem_object": "2.1", "ecc_object": "7.16"},
+        "inforom_version": {"img_version": "LAB0.0100.00.01", "oem_object": "2.1", "ecc_object": "7.1"},
         "gpu_reset_status": {
             "reset_required": "Requested functionality has been deprecated",
             "drain_and_reset_recommended": "Requested functionality has been deprecated",
