@@ -78,6 +78,12 @@ class Fleet:
             if not options["_continue"]:
                 return tuple(found)
 
+    def working_pods(self, name: str) -> tuple[str, ...]:
+        """Pods that would be hurt by work on the node, as namespace/name: not DaemonSets', not static, not finished."""
+        here = {"field_selector": f"spec.nodeName={name}"}
+        found = self._connection.call(name, "list its pods", self._core.list_pod_for_all_namespaces, **here)
+        return working(found)
+
     def gates(self, name: str, expected_gpus: int, system_uuid: str, boot_id: str | None = None) -> tuple[Finding, ...]:
         """Each gate as one reading finds it now."""
         return judge_gates(
