@@ -23,10 +23,11 @@ def look(
     deadline: Deadline | None = None,
     evidence: EvidenceStore | None = None,
     firmware: bool = True,
+    deep: bool = False,
 ) -> tuple[tuple[Inventory, ...], int, tuple[Missing, ...]]:
     """The nodes behind a BMC, the requests it cost, and all that could not be read."""
     with _open(url, login, tls=tls, pins=pins, deadline=deadline, evidence=evidence) as bmc:
-        nodes = bmc.read_all(firmware=firmware)
+        nodes = bmc.read_all(firmware=firmware, deep=deep)
     return nodes, bmc.requests, tuple(missing for node in nodes for missing in node.missing)
 
 
@@ -39,10 +40,11 @@ def look_as_json(
     deadline: Deadline | None = None,
     evidence: EvidenceStore | None = None,
     firmware: bool = True,
+    deep: bool = False,
 ) -> dict[str, Any]:
     """As `look`, ready for `json.dumps`; absent facts are null, never left out."""
     with _open(url, login, tls=tls, pins=pins, deadline=deadline, evidence=evidence) as bmc:
-        nodes = bmc.read_all(firmware=firmware)
+        nodes = bmc.read_all(firmware=firmware, deep=deep)
     return {
         "url": bmc.url,
         "requests": bmc.requests,
