@@ -68,7 +68,9 @@ class Database:
         """Insert, or replace what stands under the same keys."""
         insert = self._insert(table).values(row)
         connection.execute(
-            insert.on_conflict_do_update(keys, set_={name: v for name, v in row.items() if name not in keys})
+            insert.on_conflict_do_update(
+                index_elements=keys, set_={name: v for name, v in row.items() if name not in keys}
+            )
         )
 
     def _now(self, connection: Connection) -> datetime:

@@ -112,7 +112,7 @@ class Leases(Database):
 
     def _check_fence(self, connection: Connection, node_key: str, fence: int) -> None:
         """Refuse a late writer."""
-        row = connection.execute(select(LEASES).where(LEASES.c.node_key == node_key)).first()
+        row = connection.execute(select(LEASES).where(LEASES.c.node_key == node_key).with_for_update()).first()
         if row is not None and row.fence != fence:
             raise _lost(row)
 

@@ -37,7 +37,9 @@ class Outbox(Database):
             fresh = {"put_at": moment, "due_at": moment, "tries": 0, "said": ""}
             insert = self._insert(OUTBOX).values({**row, **fresh})
             waiting = OUTBOX.c.done_at.is_(None)
-            connection.execute(insert.on_conflict_do_update(["dedupe_key"], set_={"payload": payload}, where=waiting))
+            connection.execute(
+                insert.on_conflict_do_update(index_elements=["dedupe_key"], set_={"payload": payload}, where=waiting)
+            )
 
     def due_outbox(self) -> tuple[Owed, ...]:
         """What should be tried now, in order. Behind a write that still waits, those of the same node wait as well."""
