@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _PATIENCE_S = 60.0  # a lab that needs longer to start or stop is stuck; our choice
+_GOODBYE_S = 0.02  # for connections that were just closed to be gone; our choice
 
 
 class BackgroundLoop:
@@ -46,3 +47,4 @@ async def _cancel_all() -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.get_running_loop().shutdown_asyncgens()
+    await asyncio.sleep(_GOODBYE_S)

@@ -77,6 +77,7 @@ class Machine:
     locating: bool = False  # the identification light
     progress: str = "None"  # BootProgress.LastState
     progress_at: str = ""
+    reset_at: str = ""  # when the last POST began
     posts: int = 0
     boots: list[str] = field(default_factory=list)  # "agent", "disk", "nothing"
     os_up: bool = False
@@ -163,8 +164,7 @@ class Machine:
 
     def reset(self, kind: str) -> None:
         """Begin a power transition; it goes on in the background. Raises `PointlessReset`."""
-        off = self.power in {"Off", "PoweringOff"}
-        if off != (kind in RESETS_FROM_OFF):
+        if self._pointless(kind):
             raise PointlessReset(f"{kind} while {self.power}")
         if self.fault("power_accepted_no_effect"):
             return
@@ -175,6 +175,12 @@ class Machine:
             self._begin(self._power_off(graceful))
         else:
             self._begin(self._restart(graceful))
+
+    def _pointless(self, kind: str) -> bool:
+        """Off asked of what is off, On of what is on; a shutdown under way may be forced, or followed by On."""
+        if kind in RESETS_FROM_OFF:
+            return self.power in {"On", "PoweringOn"}
+        return self.power == "Off" or (self.power == "PoweringOff" and kind != "ForceOff")
 
     def switch_on_idle(self) -> None:
         """Stand powered, POSTed and with nothing booted, as a racked server does whose power came back."""
@@ -224,6 +230,7 @@ class Machine:
             current.cancel()
 
     async def _power_on(self) -> None:
+        self._lose_power()
         self.power = "PoweringOn"
         self.reach("None")
         await self.clock.sleep(POWER_ON_S)
@@ -251,6 +258,7 @@ class Machine:
     async def _post_and_boot(self) -> None:
         self.power = "On"
         self.posts += 1
+        self.reset_at = datetime.now(UTC).isoformat(timespec="seconds")
         for (share, progress), (until, _) in zip(POST_STEPS, (*POST_STEPS[1:], (1.0, "")), strict=True):
             self.reach(progress)
             if progress == "PCIResourceConfigStarted":

@@ -45,7 +45,12 @@ class BmcServer:
         if self._listening:
             self._listening.close()
             self._listening = None
+        transports = [connection.transport for connection in self._web.connections]
         await self._web.shutdown(timeout=0.1)
+        for transport in transports:
+            if transport:
+                transport.abort()  # TLS would wait for the other side's goodbye
+        await asyncio.sleep(0)
 
     def obey_faults(self) -> None:
         """Die or come back, as `bmc_dead` says now."""

@@ -46,6 +46,7 @@ def _host(bmc: Bmc) -> Resource:
         HostName=bmc.machine.seed.get("host_name") if bmc.machine.running else None,
         BiosVersion=state.bios_version,
         PowerState=bmc.machine.power,
+        LastResetTime=bmc.machine.reset_at or None,
         Status=status(),
         IndicatorLED="Blinking" if bmc.machine.locating else "Off",
         LocationIndicatorActive=bmc.machine.locating,
