@@ -24,6 +24,8 @@ def claim(wire: Wire, book: BookNode, run_id: str, until: datetime) -> BookNode:
         refuse_held(fresh, run_id)
         return {"custom_fields": {"claim_run": run_id, "claim_until": until.replace(microsecond=0).isoformat()}}
 
+    if _held(book, run_id):
+        book = read_one(wire, book.id)  # the reading may be older than the other run's end
     changed, _ = change(wire, book, wanted, run_id)
     return changed
 
@@ -40,13 +42,17 @@ def release_claim(wire: Wire, book: BookNode, run_id: str) -> int:
 
 def refuse_held(book: BookNode, run_id: str) -> None:
     """Raise `LeaseHeld` when another run's claim holds, by NetBox's own clock."""
+    if _held(book, run_id):
+        since = book.last_updated.isoformat(timespec="seconds")
+        until = book.text("claim_until") or "somebody clears claim_run"
+        raise LeaseHeld(book.name, book.text("claim_run"), "claimed in NetBox", since, until)
+
+
+def _held(book: BookNode, run_id: str) -> bool:
     holder, until = book.text("claim_run"), book.text("claim_until")
     if not holder or holder == run_id:
-        return
-    ends = datetime.fromisoformat(until.replace("Z", "+00:00")) if until else None
-    if ends is None or ends > book.server_time:
-        since = book.last_updated.isoformat(timespec="seconds")
-        raise LeaseHeld(book.name, holder, "claimed in NetBox", since, until or "somebody clears claim_run")
+        return False
+    return not until or datetime.fromisoformat(until.replace("Z", "+00:00")) > book.server_time
 
 
 def set_status(wire: Wire, book: BookNode, status: str, run_id: str, fields: Mapping[str, Any]) -> int:

@@ -191,9 +191,11 @@ class NetBox:
         if not clean_serial(fresh.serial) and plan.device.get("serial"):
             raise ChangeNotApplied(fresh.name, "NetBox record", "the serial is still empty")
         again = differ.plan_record(fresh, plan.report, plan.certificate)
-        left = differ.finish(resolve(again, plan.known or Known())).sentences
-        if left:
-            raise ChangeNotApplied(fresh.name, "NetBox record", f"still differs after writing: {'; '.join(left[:5])}")
+        if again.parts_changed:  # what was left out before is left out again
+            again = differ.finish(resolve(again, plan.known or Known()))
+        if again.sentences:
+            left = "; ".join(again.sentences[:5])
+            raise ChangeNotApplied(fresh.name, "NetBox record", f"still differs after writing: {left}")
 
 
 def _part_type(row: Row) -> PartType:

@@ -67,7 +67,7 @@ def clean_serial(serial: str | None) -> str | None:
 
 def bay_key(name: str) -> str:
     """Bay and slot names compared without case, punctuation and leading zeros: "DIMM_A1" = "dimm a01"."""
-    return re.sub(r"0+(?=\d)", "", re.sub(r"[^a-z0-9]", "", name.lower()))
+    return re.sub(r"(?<!\d)0+(?=\d)", "", re.sub(r"[^a-z0-9]", "", name.lower()))
 
 
 def seen_parts(report: NodeReport) -> tuple[SeenPart, ...]:

@@ -100,6 +100,8 @@ class BookFace:
     async def _list(self, request: web.Request) -> web.Response:
         path = _path(request)
         found = list(matching(self.book.store, path, request.query))
+        if path == "extras/journal-entries":
+            found.reverse()  # the newest entry first
         limit = int(request.query.get("limit", _PAGE)) or _PAGE_MOST
         limit, offset = min(limit, _PAGE_MOST), int(request.query.get("offset", 0))
         page = found[offset : offset + limit]

@@ -89,9 +89,10 @@ class Person:
         return found
 
     def journal(self, name: str) -> list[str]:
-        """The journal of one device."""
+        """The journal of one device, oldest first."""
         where = {"assigned_object_type": "dcim.device", "assigned_object_id": self.device(name)["id"]}
-        return [row["comments"] for row in self.get("extras/journal-entries", **where)]
+        rows = sorted(self.get("extras/journal-entries", **where), key=lambda row: row["id"])
+        return [row["comments"] for row in rows]
 
 
 class Hall:
@@ -199,7 +200,9 @@ def found(node: NodeState) -> Inventory:
                 ports=(NicPort(id="1", mac=n.mac, guid=n.guid, link_layer=n.link_layer, speed_max_gbit_s=400.0),))
             for n in node.nics
         ),
-        dimms=tuple(Dimm(id=d.slot, slot=d.slot, serial=d.serial, size_mib=d.size_mib) for d in node.dimms if d.present),
+        dimms=tuple(
+            Dimm(id=d.slot, slot=d.slot, serial=d.serial, size_mib=d.size_mib) for d in node.dimms if d.present
+        ),
         drives=tuple(Drive(id=d.slot, slot=d.slot, serial=d.serial, model=d.model) for d in node.drives),
         bios=Bios(version=node.bios_version),
         bmc_version=node.bmc_version,
