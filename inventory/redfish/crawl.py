@@ -200,6 +200,7 @@ class Reader:
         self.host_on = True
         self.answers: dict[str, Reply] = {}
         self._lost = 0
+        self._kept: set[str] = set()
 
     @classmethod
     def afresh(cls, wire: Wire) -> Reader:
@@ -319,7 +320,9 @@ class Reader:
 
     def keep(self, lane: str) -> None:
         """Store the raw answers read since the last time as one piece of evidence."""
-        bundle = {uri: {"status": r.status, "at": r.at.isoformat(), "body": r.body} for uri, r in self.answers.items()}
-        took_s = sum(reply.took_ms for reply in self.answers.values()) / 1000
+        fresh = {uri: reply for uri, reply in self.answers.items() if uri not in self._kept}
+        self._kept |= fresh.keys()
+        bundle = {uri: {"status": r.status, "at": r.at.isoformat(), "body": r.body} for uri, r in fresh.items()}
+        took_s = sum(reply.took_ms for reply in fresh.values()) / 1000
         raw = json.dumps(bundle, sort_keys=True).encode()
         self.wire.keep(raw, f"GET {len(bundle)} resources, {lane} lane", now(), took_s, "read")

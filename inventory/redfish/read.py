@@ -57,13 +57,13 @@ def read_node(
     if parts:
         begun = wire.requests
         inventory = inventory.model_copy(update=_parts(reader, host))
+        reader.keep(PARTS)
         lanes.count(PARTS, wire.requests - begun)
     if firmware:
         begun = wire.requests
         inventory = inventory.model_copy(update={"firmware": read_firmware(reader, start.root)})
+        reader.keep(FIRMWARE)
         lanes.count(FIRMWARE, wire.requests - begun)
-    if parts or firmware:
-        reader.keep("all")
     _say_what_was_not_asked(notes, parts=parts, firmware=firmware)
     return inventory.model_copy(update={"missing": explained(inventory, notes)})
 

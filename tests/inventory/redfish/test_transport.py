@@ -56,7 +56,7 @@ def test_another_certificate_is_an_alarm_and_no_credential_leaves(
     """With a wrong pin not one request reaches the BMC, and the sentence says what to do."""
     server = lab_bmc(Shape.HGX)
     pins = PinStore({server.url: "ab" * 32}.get, lambda url, pin: None)
-    with pytest.raises(NodeUnreachable, match="certificate changed.*forget the pin"):
+    with pytest.raises(NodeUnreachable, match=r"certificate changed.*forget the pin"):
         connect(server.url, login, pins=pins).__enter__()
     assert 0 == server.bmc.requests
 
@@ -133,7 +133,7 @@ def test_a_refused_login_is_tried_once(odd: Any, connect: OpenBmc, login: BmcLog
     """No second guess, no Basic behind it: accounts lock."""
     offer_sessions(odd)
     odd.on("POST", SESSIONS)(lambda asked: (401, {"error": {"message": "who are you"}}))
-    with pytest.raises(LoginRefused, match="log in at .* as lab: who are you"):
+    with pytest.raises(LoginRefused, match=r"log in at .* as lab: who are you"):
         connect(odd.url, login).__enter__()
     assert (1, []) == (
         odd.count("POST", SESSIONS),
@@ -304,7 +304,7 @@ def test_a_dropped_write_without_effect_is_said_and_not_repeated(odd: Any, conne
     """Silence and the old state: once sent, the trouble is told."""
     odd.tree[SYSTEM]["PowerState"] = "Off"
     odd.on("POST", RESET)(lambda asked: (0, None))
-    with connect(odd.url, power_s=0.3) as bmc, pytest.raises(NodeUnreachable, match="POST .*Reset"):
+    with connect(odd.url, power_s=0.3) as bmc, pytest.raises(NodeUnreachable, match=r"POST .*Reset"):
         bmc.power_on()
     assert 1 == odd.count("POST", RESET)
 

@@ -1,8 +1,9 @@
-"""Three captured trees of real GPU servers: eight GPUs each, within the request budget, every lacking fact explained."""
+"""Three captured trees of real GPU servers: eight GPUs each, within the request budget, every gap explained."""
 
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -45,8 +46,6 @@ def serve() -> Iterator[Callable[[str], str]]:
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
