@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -54,19 +55,29 @@ class Attempts(Database):
             row = connection.execute(newest).first()
         return _attempt(row) if row else None
 
-    def attempt_event(self, attempt_id: str, kind: str, detail: dict[str, Any], *, only_once: bool = False) -> bool:
+    def attempt_event(
+        self,
+        attempt_id: str,
+        kind: str,
+        detail: dict[str, Any],
+        *,
+        only_once: bool = False,
+        unless: Collection[str] = (),
+    ) -> bool:
         """Note what was said. With `only_once`, False and nothing noted when this kind was said before.
 
-        False as well for an attempt that nobody knows.
+        `unless` names kinds after which this one is not noted either, looked at in the same write. False as well for
+        an attempt that nobody knows.
         """
         with self._writing() as connection:
             known = select(ATTEMPTS.c.attempt_id).where(ATTEMPTS.c.attempt_id == attempt_id).with_for_update()
             if connection.execute(known).first() is None:
                 return False
+            bars = {*unless, *([kind] if only_once else [])}
             said = select(ATTEMPT_EVENTS.c.id).where(
-                ATTEMPT_EVENTS.c.attempt_id == attempt_id, ATTEMPT_EVENTS.c.kind == kind
+                ATTEMPT_EVENTS.c.attempt_id == attempt_id, ATTEMPT_EVENTS.c.kind.in_(bars)
             )
-            if only_once and connection.execute(said).first() is not None:
+            if bars and connection.execute(said).first() is not None:
                 return False
             event = {"attempt_id": attempt_id, "kind": kind, "detail": detail, "at": self._now(connection)}
             connection.execute(insert(ATTEMPT_EVENTS).values(event))

@@ -86,6 +86,8 @@ class AttemptDesk:
         heard = [e.detail for e in events if e.kind == "phone-home"]
         if heard and heard[0]["ssh_host_key"] != said.ssh_host_key:
             self._refuse(said.attempt, 409, "the SSH host key differs from the one first told")
+        if self.ledger.last_attempt(attempt.node_key) == attempt:  # before it counts as heard: a kill loses neither
+            self.ledger.set_pin("ssh", attempt.node_key, said.ssh_host_key)
         news = said.model_dump(mode="json", exclude={"attempt", "token"})
         if not heard or (heard[-1] != news and len(events) < _MOST_EVENTS):
             self.ledger.attempt_event(said.attempt, "phone-home", news)
@@ -118,8 +120,11 @@ class AttemptDesk:
         if first is None:
             chosen = self._disk(attempt, said)
             detail = {"uuid": said.uuid, "serial": said.serial, "macs": list(said.macs), "by_path": chosen}
-            self.ledger.attempt_event(said.attempt, "registered", detail, only_once=True)
-            first = next(e for e in self.ledger.attempt_events(said.attempt) if e.kind == "registered")
+            self.ledger.attempt_event(said.attempt, "registered", detail, only_once=True, unless=ENDINGS)
+            events = self.ledger.attempt_events(said.attempt)
+            first = next((e for e in events if e.kind == "registered"), None)
+        if first is None:  # given up in the very moment it asked
+            raise Denied(409, f"this attempt is over: {ending(events)}; nothing may be written")
         if not same_uuid(str(first.detail["uuid"]), said.uuid):
             self._refuse(said.attempt, 409, f"machine {said.uuid} came second: {first.detail['uuid']} has this job")
         return first

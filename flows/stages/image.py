@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from bios_profiles.profile import plan as plan_bios
 from flows.site import NodeSite
+from flows.stages.take_up import Far, UnderWay, give_up, under_way
 from flows.step import digest
 from inventory.command import Shell
 from inventory.deadline import Deadline
@@ -24,7 +25,6 @@ from inventory.ledger import AttemptEvent
 from inventory.model import Software
 from inventory.redfish import Bmc
 from inventory.report import NodeReport, Stage, StageRecord
-from os_images.attempts import ending
 from os_images.compatibility import check_compatibility
 from os_images.installers.agent_image import (
     Login,
@@ -100,63 +100,66 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
 
 
 def _lay(report: NodeReport, site: NodeSite, fits: tuple[Finding, ...]) -> StageRecord:
-    """The agent's boot, then the disk's boot. Media and override are undone in any case."""
+    """The agent's boot, then the disk's boot; each is gone on with where an earlier run left it."""
     with site.bmc() as bmc:
-        attempt_id, did, posts = _begin_or_go_on(report, site, bmc)
-        try:
-            events, more = _agent(report, site, bmc, attempt_id)
-            posts += more
-        finally:
-            _leave_in_known_order(site)
-        laid = judge_attempt(events)
-        if laid.outcome is not Outcome.PASS:
-            return StageRecord(stage=STAGE, findings=(*fits, laid), did=did, posts=posts)
-        events, more = _first_boot(site, bmc, attempt_id)
+        found = under_way(site, bmc)
+        if found.far is Far.NOWHERE and not site.may_wipe:
+            raise ChangeNotApplied(
+                site.node.name, "the image is not on the node and wiping its disk was not agreed to",
+                do="Run `rackmint plan`, then provision with its wipe agreed.",
+            )  # fmt: skip
+        laid = _agents_part(report, site, bmc, found)
+        finding = judge_attempt(laid.events)
+        if finding.outcome is not Outcome.PASS:
+            return StageRecord(stage=STAGE, findings=(*fits, finding), did=laid.did, posts=laid.posts)
+        events, more = _first_boot(site, bmc, laid.attempt_id, booting=found.far is Far.DISK)
         bios = bmc.bios()
-    home = phoned_home(events)
+    posts, home = laid.posts + more, phoned_home(events)
     if home is None:
-        return StageRecord(stage=STAGE, findings=(*fits, judge_attempt(events)), did=did, posts=posts + more)
-    site.site.ledger.set_pin("ssh", site.node.key, home.ssh_host_key)
-    inside = look_inside(site, home.addresses[0])
-    record = _proven(report, site, (*fits, laid), inside or Software(), home.addresses[0], did=did, posts=posts + more)
+        return StageRecord(stage=STAGE, findings=(*fits, judge_attempt(events)), did=laid.did, posts=posts)
+    inside = look_inside(site, home.addresses[0]) or Software()
+    record = _proven(report, site, (*fits, finding), inside, home.addresses[0], did=laid.did, posts=posts)
     return record.model_copy(update={"inventory": report.inventory.model_copy(update={"bios": bios})})
 
 
 # -- the agent's boot -----------------------------------------------------------------------------------------------
 
 
-def _begin_or_go_on(report: NodeReport, site: NodeSite, bmc: Bmc) -> tuple[str, tuple[str, ...], int]:
-    """The attempt to watch: one that is under way for this very image, else a new one, booted."""
-    under_way = _under_way(site, bmc)
-    if under_way:
-        return under_way, ("went on with the imaging attempt that was under way",), 0
-    if not site.may_wipe:
-        raise ChangeNotApplied(
-            site.node.name, "the image is not on the node and wiping its disk was not agreed to",
-            do="Run `rackmint plan`, then provision with its wipe agreed.",
-        )  # fmt: skip
+class _Laid(NamedTuple):
+    """What the agent's part came to."""
+
+    attempt_id: str
+    events: tuple[AttemptEvent, ...]
+    did: tuple[str, ...]
+    posts: int
+
+
+def _agents_part(report: NodeReport, site: NodeSite, bmc: Bmc, found: UnderWay) -> _Laid:
+    """Begin an attempt or go on with the one found, to its end. Media and override are undone in any case."""
+    did: tuple[str, ...] = ("went on with the imaging attempt that was under way",)
+    attempt_id, posts = found.attempt_id, 0
+    if found.far is Far.DISK:
+        return _Laid(attempt_id, site.site.ledger.attempt_events(attempt_id), did, posts)
+    riding = _stage_bios(site, bmc) if found.far is Far.NOWHERE else ()
+    try:
+        if found.far is Far.NOWHERE:
+            attempt_id, posts = _boot_agent(report, site, bmc), 1
+            did = (f"boot disk laid with image {site.manifest.name} (attempt {attempt_id})", *riding)
+        attempt_id, more = _agent(report, site, bmc, attempt_id)
+    finally:
+        _leave_in_known_order(site)
+    return _Laid(attempt_id, site.site.ledger.attempt_events(attempt_id), did, posts + more)
+
+
+def _stage_bios(site: NodeSite, bmc: Bmc) -> tuple[str, ...]:
+    """The profile's changes, staged so that they ride on the imaging boot's POST: one sentence each."""
     changes = plan_bios(site.profile, bmc.bios()).changes
     if changes:
         site.step("stage_bios", changes=dict(changes))
         bmc.stage_bios(changes)
-    attempt_id = _boot_agent(report, site, bmc)
-    bios = tuple(
+    return tuple(
         f"BIOS {name} staged as {value}, riding on the imaging boot" for name, value in sorted(changes.items())
     )
-    return attempt_id, (f"boot disk laid with image {site.manifest.name} (attempt {attempt_id})", *bios), 1
-
-
-def _under_way(site: NodeSite, bmc: Bmc) -> str:
-    """An attempt another process began: over and not yet booted, or its agent at work on a node that is on."""
-    attempt = site.site.ledger.last_attempt(site.node.key)
-    if attempt is None or attempt.job["image"]["sha256"] != site.manifest.digest:
-        return ""
-    events = site.site.ledger.attempt_events(attempt.attempt_id)
-    end = ending(events)
-    if end == "failed" or phoned_home(events):
-        return ""
-    at_work = any(event.kind == "registered" for event in events) and bmc.power() == "On"
-    return attempt.attempt_id if end == "done" or at_work else ""
 
 
 def _boot_agent(report: NodeReport, site: NodeSite, bmc: Bmc) -> str:
@@ -177,6 +180,7 @@ def _boot_agent(report: NodeReport, site: NodeSite, bmc: Bmc) -> str:
         bmc.boot_once("Cd")
     else:
         bmc.boot_once("UefiHttp", http_uri=url)
+    site.step("power_on", attempt=attempt.attempt_id)
     bmc.power_on()
     return attempt.attempt_id
 
@@ -191,18 +195,21 @@ def _off(bmc: Bmc) -> None:
         bmc.power_off()
 
 
-def _agent(report: NodeReport, site: NodeSite, bmc: Bmc, attempt_id: str) -> tuple[tuple[AttemptEvent, ...], int]:
-    """Watch the agent to its end. An agent that was never even fetched is booted once more: (events, extra POSTs)."""
+def _agent(report: NodeReport, site: NodeSite, bmc: Bmc, attempt_id: str) -> tuple[str, int]:
+    """Watch the agent to its end. One that was never even fetched is booted once more: (attempt, extra POSTs)."""
     share = site.deadline.budget_s * _AGENT_SHARE
     poll_s = site.site.settings.pace.poll_s
     try:
-        return watch(site.site.ledger, attempt_id, site.deadline.part(share), poll_s=poll_s), 0
+        watch(site.site.ledger, attempt_id, site.deadline.part(share), poll_s=poll_s)
     except BudgetSpent:
-        if site.site.ledger.attempt_events(attempt_id):
+        if site.site.ledger.attempt_events(attempt_id) or not give_up(site, attempt_id):
             raise
+    else:
+        return attempt_id, 0
     site.step("boot_agent_again", why="never fetched")
     again = _boot_agent(report, site, bmc)
-    return watch(site.site.ledger, again, site.deadline.part(share), poll_s=poll_s), 1
+    watch(site.site.ledger, again, site.deadline.part(share), poll_s=poll_s)
+    return again, 1
 
 
 def _leave_in_known_order(site: NodeSite) -> None:
@@ -219,16 +226,15 @@ def _leave_in_known_order(site: NodeSite) -> None:
 # -- the disk's boot ------------------------------------------------------------------------------------------------
 
 
-def _first_boot(site: NodeSite, bmc: Bmc, attempt_id: str) -> tuple[tuple[AttemptEvent, ...], int]:
-    """Boot from the disk and wait until the image phones home: (events, POSTs)."""
+def _first_boot(site: NodeSite, bmc: Bmc, attempt_id: str, *, booting: bool) -> tuple[tuple[AttemptEvent, ...], int]:
+    """Boot from the disk, unless it is booting already, and wait until the image phones home: (events, POSTs)."""
+    if not booting:
+        site.step("boot_disk", attempt=attempt_id)
+        bmc.power_on()
     poll_s = site.site.settings.pace.poll_s
-    events = site.site.ledger.attempt_events(attempt_id)
-    if phoned_home(events):
-        return events, 0
-    site.step("boot_disk", attempt=attempt_id)
-    bmc.power_on()
     deadline = site.deadline.part(site.deadline.budget_s * _FIRST_BOOT_SHARE)
-    return watch(site.site.ledger, attempt_id, deadline, until="phone-home", poll_s=poll_s), 1
+    events = watch(site.site.ledger, attempt_id, deadline, until="phone-home", poll_s=poll_s)
+    return events, 0 if booting else 1
 
 
 def _proven(
