@@ -63,12 +63,16 @@ def is_dead(lease_holder: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in clock ticks since boot; with the pid it names a process for ever. Source: proc(5)."""
+    """When a process started, in clock ticks since boot; with the pid it names a process for ever. Source: proc(5).
+
+    Empty when there is none: one that has ended and whose parent has not asked yet (state Z) does nothing any more.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
-    return stat.rpartition(")")[2].split()[19]
+    state, *rest = stat.rpartition(")")[2].split()
+    return "" if state in ("Z", "X") else rest[18]
 
 
 @dataclass(frozen=True)
@@ -116,15 +120,18 @@ class Run:
     async def take(self, node: NodeRef) -> str:
         """Take the node's lease; returns why not, when somebody else works on it."""
         try:
-            lease = await self.in_thread(self._take, node)
+            await self.in_thread(self._take, node)
         except LeaseHeld as error:
             self.board.note(node.name, str(error))
             return str(error)
-        self.nodes[node.name] = NodeRun(node, lease)
-        self.site.ledger.remember_node(node)
         return ""
 
-    def _take(self, node: NodeRef) -> Lease:
+    def _take(self, node: NodeRef) -> None:
+        """In one go in the node's thread: a lease that was taken is known, also when nobody awaits it any more."""
+        self.nodes[node.name] = NodeRun(node, self._leased(node))
+        self.site.ledger.remember_node(node)
+
+    def _leased(self, node: NodeRef) -> Lease:
         ledger, ttl_s = self.site.ledger, self.site.settings.pace.lease_s
         try:
             return ledger.take_lease(node.key, node.name, self.holder, self.purpose, ttl_s)
