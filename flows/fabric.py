@@ -1,38 +1,35 @@
-"""Across the rack: nodes that passed alone are paired until every one is proven with two partners, or blamed."""
+"""Across the rack: nodes that passed alone are paired until proven with two partners or blamed, and compared."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from burnin.fabric import PairTest, run_pair
-from burnin.pairing import Blame, PairResult, blame, next_round
+from burnin.cohort import outliers
+from burnin.fabric import PairTest, run_pair, run_rails
+from burnin.pair_judge import judge_pairs
+from burnin.pairing import PairResult, next_round
 from flows.running import Run
+from flows.site import NodeSite
 from inventory.errors import NodeTrouble
 from inventory.findings import Finding, Outcome
 from inventory.report import NodeReport, Stage
-from inventory.ssh import split_address
+from inventory.ssh import SshShell, split_address
 
-_METRIC = "nccl_pair_busbw_gb_s"
 _ROUNDS_MOST = 8  # our choice: two for coverage, the rest for suspects; what is open then is told as open
-_PAIR_S = 600.0  # our choice: a pair test of large sizes on slow links, twice over
-_SOURCE = "burnin/pairing.py: blamed only when two different, proven partners confirm"
+_PAIR_S = 900.0  # our choice: a pair test of large sizes on slow links, and its rails one by one after a failure
 
 
 async def prove_fabric(alone: Sequence[NodeReport], run: Run) -> tuple[tuple[NodeReport, ...], tuple[Finding, ...]]:
-    """The reports with what the pair tests say of each node, and findings about links and rails of the rack."""
+    """The reports with what the rack says of each node, and findings about links and rails that are no node's."""
     fresh = {report.node.name: report for report in alone if _freshly_burnt_in(report)}
     names = sorted(fresh)
-    tests: list[PairTest] = []
-    for number in range(_ROUNDS_MOST if len(names) > 1 else 0):
-        pairs = next_round(names, [test.result for test in tests])
-        if not pairs:
-            break
-        tests += await asyncio.gather(*(run.in_thread(_pair, fresh[a], fresh[b], run, number) for a, b in pairs))
-    said = blame(names, [test.result for test in tests])
-    told = [await run.in_thread(_told, fresh.get(r.node.name), r, said, tests, run) for r in alone]
-    return tuple(told), _rack_findings(said)
+    tests = await _pair_up(fresh, run) if len(names) > 1 else []
+    findings = (*judge_pairs(names, [test.result for test in tests]), *_cohort(fresh))
+    told = [await run.in_thread(_told, report, findings, run) for report in alone]
+    return tuple(told), tuple(f for f in findings if f.subject not in fresh and f.outcome is not Outcome.NOT_APPLICABLE)
 
 
 def _freshly_burnt_in(report: NodeReport) -> bool:
@@ -40,97 +37,98 @@ def _freshly_burnt_in(report: NodeReport) -> bool:
     return record is not None and record.passed and not record.reused_from
 
 
+# -- pairs ----------------------------------------------------------------------------------------------------------
+
+
+async def _pair_up(fresh: dict[str, NodeReport], run: Run) -> list[PairTest]:
+    """Round after round, each node at most once a round, until nothing more would be learnt."""
+    tests: list[PairTest] = []
+    for number in range(_ROUNDS_MOST):
+        pairs = next_round(sorted(fresh), [test.result for test in tests])
+        if not pairs:
+            break
+        tests += await asyncio.gather(*(run.in_thread(_pair, fresh[a], fresh[b], run, number) for a, b in pairs))
+    return tests
+
+
 def _pair(a: NodeReport, b: NodeReport, run: Run, number: int) -> PairTest:
     """One pair, both sides at once. The node with the lower expectation leads, and its limit counts."""
     first, second = sorted((a, b), key=lambda report: _expected(report, run))
+    sites = [run.site_for(report, Stage.BURN_IN, _PAIR_S) for report in (first, second)]
+    sites[0].deadline.tell(f"pair test with {second.node.name}", _PAIR_S)
     with ExitStack() as stack:
-        sites = [run.site_for(report, Stage.BURN_IN, _PAIR_S) for report in (first, second)]
-        run.board.waiting(first.node.name, Stage.BURN_IN, f"pair test with {second.node.name}", _PAIR_S)
         try:
             shells = [stack.enter_context(s.shell(r.address)) for s, r in zip(sites, (first, second), strict=True)]
         except NodeTrouble as error:
-            return PairTest(result=PairResult(a=a.node.name, b=b.node.name, passed=None, round=number),
-                            findings=(_unmeasured(first, second, error),))  # fmt: skip
+            return _not_reached(first, second, number, error)
         host, _ = split_address(first.address)
         gpus = sites[0].node_class.gpu.count
-        return run_pair(
+        test = run_pair(
             shells[0], shells[1], run.site.evidence, sites[0].pack, sites[0].deadline,
             root_host=host, gpus=gpus, number=number,
         )  # fmt: skip
+        return _with_rails(test, sites[0], shells, host, first) if test.result.passed is False else test
+
+
+def _with_rails(test: PairTest, site: NodeSite, shells: list[SshShell], host: str, first: NodeReport) -> PairTest:
+    """A pair that fell short names the rails that did, so that a rail is blamed rather than a node."""
+    record = first.record(Stage.BURN_IN)
+    adapters = record.details.get("adapters", []) if record else []
+    reached = run_rails(
+        shells[0], shells[1], site.site.evidence, site.pack, site.deadline, root_host=host, adapters=adapters
+    )
+    short = tuple(adapter for adapter, good in reached.items() if good is False)
+    return test.model_copy(update={"result": test.result.model_copy(update={"rails": short})})
 
 
 def _expected(report: NodeReport, run: Run) -> float:
-    pack = run.site.packs[run.site.class_of(report.node).limits]
-    threshold = pack.threshold(_METRIC)
+    threshold = run.site.packs[run.site.class_of(report.node).limits].threshold("nccl_pair_busbw_gb_s")
     return threshold.at_least or 0.0 if threshold else 0.0
 
 
-def _told(fresh: NodeReport | None, report: NodeReport, said: Blame, tests: Sequence[PairTest], run: Run) -> NodeReport:
-    """A report whose burn-in record also says what the pairs proved; kept in the ledger like any stage."""
+def _not_reached(a: NodeReport, b: NodeReport, number: int, error: NodeTrouble) -> PairTest:
+    finding = Finding(
+        metric="nccl_pair",
+        subject=f"{a.node.name} with {b.node.name}",
+        outcome=Outcome.ERROR,
+        observed="not measured",
+        expected="a pair test",
+        source="SSH",
+        cause=str(error),
+    )
+    return PairTest(result=PairResult(a=a.node.name, b=b.node.name, passed=None, round=number), findings=(finding,))
+
+
+# -- the cohort -----------------------------------------------------------------------------------------------------
+
+
+def _cohort(fresh: dict[str, NodeReport]) -> tuple[Finding, ...]:
+    """Each node's own figures against those of the other nodes of its class in this rack."""
+    figures: dict[tuple[str, str, str], dict[str, float | None]] = defaultdict(dict)
+    for name, report in fresh.items():
+        record = report.record(Stage.BURN_IN)
+        for metric, (value, unit) in (record.details.get("figures", {}) if record else {}).items():
+            figures[report.node.node_class, metric, unit][name] = value
+    return tuple(
+        finding
+        for (node_class, metric, unit), values in figures.items()
+        for finding in outliers(metric, values, unit=unit, of=f"{node_class} nodes of this rack")
+    )
+
+
+# -- telling --------------------------------------------------------------------------------------------------------
+
+
+def _told(report: NodeReport, findings: tuple[Finding, ...], run: Run) -> NodeReport:
+    """A report whose burn-in record also says what the rack says of it; kept in the ledger like any stage."""
+    own = tuple(finding for finding in findings if finding.subject == report.node.name)
     record = report.record(Stage.BURN_IN)
-    if fresh is None or record is None:
+    if record is None or not own:
         return report
-    own = [test for test in tests if report.node.name in test.result.pair]
-    record = record.model_copy(update={"findings": (*record.findings, _finding(report, said, own))})
+    record = record.model_copy(update={"findings": (*record.findings, *own)})
     lease = run.nodes[report.node.name].lease
     record_id = run.site.ledger.begin_stage(lease, run.run_id, Stage.BURN_IN, record.key, record.inputs)
     run.site.ledger.finish_stage(record_id, record)
     updated = report.plus(record)
     run.board.end(report.node.name, Stage.BURN_IN, record.outcome.value, "" if record.passed else updated.cause)
     return updated
-
-
-def _finding(report: NodeReport, said: Blame, own: Sequence[PairTest]) -> Finding:
-    name = report.node.name
-    partners = ", ".join(next(n for n in test.result.pair if n != name) for test in own)
-    best = next((f for test in own for f in test.findings if f.metric == _METRIC), None)
-    observed = f"{best.observed} with {partners}" if best else partners or "no partner"
-    outcome, cause, remedy = _judged(name, said, partners)
-    return Finding(
-        metric=_METRIC,
-        subject="node",
-        outcome=outcome,
-        observed=observed,
-        expected=best.expected if best else "proven with a partner",
-        remedy=remedy,
-        source=best.source if best else _SOURCE,
-        cause=cause,
-        evidence=best.evidence if best else None,
-    )
-
-
-def _judged(name: str, said: Blame, partners: str) -> tuple[Outcome, str, str]:
-    if name in said.nodes:
-        return (Outcome.FAIL, f"NCCL across the network falls short with {partners}, who each pass with others",
-                "Look at this node's adapters, cables and GPUDirect before its partners'.")  # fmt: skip
-    if name in said.proven:
-        return Outcome.PASS, "", ""
-    if name in said.inconclusive:
-        return (Outcome.ERROR, f"NCCL across the network failed with {partners}; who is to blame is not settled",
-                "Run it again with more nodes of the rack.")  # fmt: skip
-    if partners:
-        return (
-            Outcome.ERROR,
-            f"the pair tests with {partners} could not be measured",
-            "Look at the evidence of the pair.",
-        )
-    return Outcome.NOT_APPLICABLE, "not proven: no partner was free", ""
-
-
-def _rack_findings(said: Blame) -> tuple[Finding, ...]:
-    links = [(f"{a}-{b}", f"the link between {a} and {b} is slow though both pass with others") for a, b in said.links]
-    rails = [(rail, f"rail {rail} is slow between unrelated nodes") for rail in said.rails]
-    return tuple(
-        Finding(
-            metric="fabric", subject=subject, outcome=Outcome.FAIL, observed="slow", expected="as the other links",
-            remedy="Look at the cable and the switch port, not at the nodes.", source=_SOURCE, cause=cause,
-        )
-        for subject, cause in (*links, *rails)
-    )  # fmt: skip
-
-
-def _unmeasured(a: NodeReport, b: NodeReport, error: NodeTrouble) -> Finding:
-    return Finding(
-        metric=_METRIC, subject=f"{a.node.name}-{b.node.name}", outcome=Outcome.ERROR, observed="not measured",
-        expected="a pair test", source=_SOURCE, cause=str(error),
-    )  # fmt: skip

@@ -22,6 +22,7 @@ from inventory.model import NodeRef, now
 from inventory.netbox import NetBox
 from inventory.redact import REDACTOR
 from inventory.redfish import Bmc, BmcLogin, PinStore
+from inventory.redfish.bmc import POWER_S
 from inventory.report import Stage
 from inventory.signing import SigningKey, load_or_create_key
 from inventory.ssh import SshLogin, SshShell, read_key
@@ -32,6 +33,8 @@ T = TypeVar("T")
 
 # Two status periods of a kubelet, whose GPU count may be 10 s old. Source: kubelet nodeStatusUpdateFrequency.
 _GATES_HOLD_S = 20.0
+
+_POWER_LEAST_S = 5.0  # our choice: a simulated rack on a busy machine still needs real seconds
 
 # Our choice: long enough for the slowest healthy machine of a class, short enough for a night shift; a class overrides.
 _DEFAULT_BUDGET_S = {
@@ -179,6 +182,7 @@ class NodeSite:
             evidence=self.site.evidence,
             fence=self.fence,
             poll_s=settings.pace.poll_s,
+            power_s=max(_POWER_LEAST_S, POWER_S / settings.pace.scale),
         )
 
     @contextmanager

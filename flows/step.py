@@ -13,6 +13,7 @@ from flows.site import NodeSite
 from inventory.errors import BadSettings, BookUnreachable, Cancelled, LeaseLost, NodeTrouble
 from inventory.findings import Finding, Outcome
 from inventory.model import now
+from inventory.redact import REDACTOR
 from inventory.report import NodeReport, Stage, StageRecord
 
 
@@ -80,7 +81,7 @@ def run_stage(stage: StageModule, report: NodeReport, site: NodeSite, *, fresh: 
         record = _ended(stage.STAGE, error, Outcome.ERROR)
     if record.passed:
         inputs = stage.inputs(report.plus(record), own)  # as they stand now that the stage has acted
-    record = record.model_copy(
+    record = without_secrets(record).model_copy(
         update={
             "started_at": started,
             "ended_at": now(),
@@ -93,6 +94,11 @@ def run_stage(stage: StageModule, report: NodeReport, site: NodeSite, *, fresh: 
     )
     ledger.finish_stage(record_id, record)
     return record
+
+
+def without_secrets(record: StageRecord) -> StageRecord:
+    """What machines and libraries said may carry a token, as part of a URL for one; none is kept or shown."""
+    return StageRecord.model_validate_json(REDACTOR.clean(record.model_dump_json()))
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:

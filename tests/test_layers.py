@@ -26,6 +26,7 @@ DOORS = {
     "aiohttp": ("lab", "os_images.service", "os_images.web"),
     "requests": ("inventory.redfish", "inventory.netbox", "flows.local_server", "flows.commands", "lab"),
     "jinja2": ("flows.render",),
+    "yaml": ("inventory.fleet", "lab"),
     "fsspec": ("inventory.evidence",),
     "cryptography": ("inventory.signing", "inventory.redfish", "lab", "inventory.fleet"),
 }
@@ -38,7 +39,7 @@ FORBIDDEN = {
     "bios_profiles": ("flows", "burnin", "os_images", "lab", *_DOOR_MODULES, "inventory.ledger"),
     "os_images": ("flows", "burnin", "bios_profiles", "lab", *_DOOR_MODULES),
     "lab": ("flows", "burnin", "bios_profiles", *_DOOR_MODULES, "inventory.ledger"),
-    "flows.stages": ("flows.provision", "flows.revalidate", "flows.audit", "flows.tasks", "flows.cli", "flows.commands", "lab"),
+    "flows.stages": ("flows.provision", "flows.revalidate", "flows.audit", "flows.tasks", "flows.commands", "lab"),
     "flows.site": ("flows.stages", "flows.running", "lab"),
     "flows.running": ("flows.stages", "flows.tasks", "lab"),
     "flows.provision": ("flows.commands", "flows.cli", "lab"),

@@ -34,7 +34,8 @@ def _causes(report: RackReport) -> list[Text]:
     lines: list[Text] = []
     for node in report.nodes:
         if node.verdict is not Verdict.ACCEPTED:
-            lines.append(Text(f"{plain(node.node.name, 32)}: {plain(node.cause)}", style=_VERDICT_STYLE[node.verdict]))
+            cause = plain(node.cause).removeprefix(f"{node.node.name}: ")
+            lines.append(Text(f"{plain(node.node.name, 32)}: {cause}", style=_VERDICT_STYLE[node.verdict]))
             remedy = next((f.remedy for f in node.findings if f.sentence == node.cause and f.remedy), "")
             if remedy:
                 lines.append(Text(f"    {plain(remedy)}"))

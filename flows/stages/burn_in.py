@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from burnin.checks import check_counters, check_in_band, fold
+from collections.abc import Iterator
 
+from burnin.checks import check_counters, check_in_band, fold
 from burnin.node_tests import run_node_test
+from burnin.results import TestResult, explained
 from flows.site import NodeSite
 from flows.step import digest
 from inventory.findings import Finding, good
 from inventory.inband import InBand, read_counters, read_inband
+from inventory.inband.counters import gpu_subject
 from inventory.report import NodeReport, Stage, StageRecord
 from inventory.ssh import SshShell
 
@@ -36,16 +39,21 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     with site.shell(report.address) as shell:
         inside = read_inband(shell, site.site.evidence)
         findings = _look_inside(report, site, inside)
-        details: dict[str, object] = {}
+        results: tuple[TestResult, ...] = ()
         if good(findings):
-            loaded, details = _load(shell, site)
+            results = tuple(_load(shell, site, inside))
+            loaded = tuple(finding for result in results for finding in result.findings)
             after = read_counters(shell, site.site.evidence)
-            findings = (*findings, *loaded, *check_counters(inside.counters, after))
+            findings = (*findings, *explained((*loaded, *check_counters(inside.counters, after))))
     return StageRecord(
         stage=STAGE,
         findings=fold(findings),
         software=inside.software,
-        details={**details, "tests": list(site.node_class.tests)},
+        details={
+            "tests": {result.test: result.details for result in results},
+            "figures": _figures(results),
+            "adapters": list(_adapters(inside, site)),
+        },
     )
 
 
@@ -54,17 +62,34 @@ def _look_inside(report: NodeReport, site: NodeSite, inside: InBand) -> tuple[Fi
     return (*inside.trouble, *judged)
 
 
-def _load(shell: SshShell, site: NodeSite) -> tuple[tuple[Finding, ...], dict[str, object]]:
+def _load(shell: SshShell, site: NodeSite, inside: InBand) -> Iterator[TestResult]:
     """All tests of the class, though a failed one ends the ladder: the dearer ones would only repeat it."""
-    findings: tuple[Finding, ...] = ()
-    details: dict[str, object] = {}
+    names = {int(gpu.id): gpu_subject(gpu) for gpu in inside.inventory.gpus if gpu.id.isdigit()}
     for name in site.node_class.tests:
         site.deadline.check(name)
         site.deadline.tell(name, site.deadline.left_s)
         site.step("test", name=name)
-        result = run_node_test(name, shell, site.site.evidence, site.pack, site.node_class, site.deadline)
-        findings = (*findings, *result.findings)
-        details[name] = result.details
+        result = run_node_test(
+            name, shell, site.site.evidence, site.pack, site.node_class, site.deadline,
+            gpu_names=names, adapters=_adapters(inside, site),
+        )  # fmt: skip
+        yield result
         if not good(result.findings):
-            break
-    return findings, details
+            return
+
+
+def _adapters(inside: InBand, site: NodeSite) -> tuple[str, ...]:
+    """The RDMA devices that carry collectives: ports at the rate and layer of the class's compute adapters."""
+    wanted = {(nic.link_layer, nic.rate_gbit_s) for nic in site.node_class.nics if nic.role == "compute"}
+    ports = [port for nic in inside.inventory.nics for port in nic.ports]
+    return tuple(sorted(port.name for port in ports if port.name and (port.link_layer, port.speed_gbit_s) in wanted))
+
+
+def _figures(results: tuple[TestResult, ...]) -> dict[str, tuple[float | None, str]]:
+    """The node's own figures, to be compared with its cohort's: metric → (value, unit)."""
+    return {
+        reading.metric: (reading.value if isinstance(reading.value, int | float) else None, reading.unit)
+        for result in results
+        for reading in result.readings
+        if reading.subject == "node"
+    }
