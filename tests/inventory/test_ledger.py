@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from sqlalchemy import Engine, create_engine, event
 
+from inventory import ledger_database
 from inventory.errors import BadSettings, LeaseHeld, LeaseLost, LedgerUnavailable
 from inventory.findings import Finding, Outcome
 from inventory.ledger import Lease, Ledger
@@ -398,6 +402,49 @@ def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path: Path) -> Non
         ledger.close()
     finally:
         event.remove(Engine, "connect", limit)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may write anywhere; somebody without rights may not."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_a_ledger_that_may_not_be_written_is_refused_at_the_start() -> None:
+    """Before any node is touched: a file that is only readable, one that is not even that, a folder in its place."""
+    with tempfile.TemporaryDirectory() as folder:  # not pytest's own, which is closed to others
+        path = Path(folder) / "ledger.db"
+        Ledger.open(f"sqlite:///{path}").close()
+        (path.parent / "folder.db").mkdir()
+        path.parent.chmod(0o555)
+        said = []
+        for name, mode in (("ledger.db", 0o444), ("ledger.db", 0o000), ("folder.db", 0o555)):
+            (path.parent / name).chmod(mode)
+            with as_nobody(), pytest.raises(BadSettings) as refused:
+                Ledger.open(f"sqlite:///{path.parent}/{name}")
+            said.append(str(refused.value))
+        path.parent.chmod(0o755)
+    expected = ["it is not writable", "it cannot be opened", "it cannot be opened"]
+    assert expected == [sentence.split(": ")[1].split(".")[0] for sentence in said]
+
+
+def test_a_ledger_locked_by_others_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup that hangs, say."""
+    monkeypatch.setattr(ledger_database, "_BUSY_S", 0.05)
+    ledger = Ledger.open(f"sqlite:///{tmp_path}/ledger.db")
+    other = sqlite3.connect(tmp_path / "ledger.db")
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerUnavailable, match="another process has kept it locked"):
+        ledger.set_pin("bmc", "u", "x")
+    other.close()
+    ledger.set_pin("bmc", "u", "x")
+    ledger.close()
 
 
 def test_a_ledger_is_readable_by_its_owner_only(tmp_path: Path) -> None:
