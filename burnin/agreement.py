@@ -40,6 +40,12 @@ def joined_nics(oob: Inventory, inband: Inventory) -> list[tuple[Nic, Nic]]:
     return [(outside, inside) for outside, inside in pairs if outside]
 
 
+def joinable(outside: Nic, inband: Inventory) -> bool:
+    """Whether both views tell a serial or both an address, so that not finding it means that it is not there."""
+    serials = bool(outside.serial) and any(nic.serial for nic in inband.nics)
+    return serials or (any(_addresses(outside)) and any(True for nic in inband.nics for _ in _addresses(nic)))
+
+
 def _addresses(nic: Nic) -> Iterator[str]:
     for port in nic.ports:
         yield from (address for address in (port.guid, port.mac) if address)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from burnin.agreement import check_agreement, joined_gpus, joined_nics
+from burnin.agreement import check_agreement, joinable, joined_gpus, joined_nics
 from burnin.counter_checks import check_growth
 from burnin.folding import fold
 from burnin.gpu_checks import check_gpus
-from burnin.judging import gpu_subject, nic_part
+from burnin.judging import gpu_subject, held, nic_part
 from burnin.log_checks import check_log
 from burnin.part_checks import (
     SeenNic,
@@ -25,8 +25,8 @@ from burnin.part_checks import (
     of_class,
 )
 from burnin.software_checks import check_software
-from inventory.classes import NodeClass
-from inventory.findings import Finding, Outcome, Reading
+from inventory.classes import NicSpec, NodeClass
+from inventory.findings import Finding, Outcome, Reading, Threshold
 from inventory.model import Inventory, Nic, NodeRef, Software
 
 __all__ = ["check_counters", "check_in_band", "check_out_of_band", "fold"]
@@ -79,34 +79,32 @@ def check_counters(before: tuple[Reading, ...], after: tuple[Reading, ...]) -> t
 
 def _nics(oob: Inventory, inband: Inventory, node_class: NodeClass) -> Iterator[Finding]:
     pairs = joined_nics(oob, inband)
+    inside = {outside.id: within for outside, within in pairs}
+    joined = {within.id for _, within in pairs}
     for spec in node_class.nics:
         wanted = [nic for nic in oob.nics if matches(nic, spec)]
-        inside = {outside.id: within for outside, within in pairs}
         for outside in wanted:
-            within = inside.get(outside.id)
-            if within is None:
+            if outside.id in inside:
+                yield from check_nic(SeenNic(inside[outside.id], outside, node_class, "in-band"), spec)
+            elif joinable(outside, inband):
                 yield _nic_missing(outside, node_class)
-            else:
-                yield from check_nic(SeenNic(within, outside, node_class, "in-band"), spec)
-        if not wanted:  # the BMC knows none: the node's own adapters are all there is to judge
-            for nic in inband.nics:
+        found = sum(outside.id in inside or joinable(outside, inband) for outside in wanted)
+        if found < spec.count:  # the BMC knows fewer, or tells nothing to join them by: the node's own view decides
+            spare = [nic for nic in inband.nics if nic.id not in joined and matches(nic, spec)]
+            for nic in spare:
                 yield from check_nic(SeenNic(nic, nic, node_class, "in-band"), spec)
-            yield from _counted(inband, spec.count, spec.role, node_class)
+            yield _counted(found + len(spare), spec, node_class)
 
 
-def _counted(inband: Inventory, wanted: int, role: str, node_class: NodeClass) -> Iterator[Finding]:
-    found = len(inband.nics)
-    yield Finding(
+def _counted(found: int, spec: NicSpec, node_class: NodeClass) -> Finding:
+    threshold = Threshold(
         metric="nic_count",
-        subject=f"{role} NICs",
-        outcome=Outcome.PASS if found >= wanted else Outcome.FAIL,
-        observed=f"{found} (in-band)",
-        expected=f"at least {wanted}",
-        remedy="" if found >= wanted else "Reseat the adapter that is not seen",
+        at_least=spec.count,
+        remedy="Reseat the adapter that is not seen",
         source=of_class(node_class),
-        cause="" if found >= wanted else f"node: {found} RDMA adapters of {wanted} are seen in-band",
-        value=found,
     )
+    subject, says = f"{spec.role} NICs", "number of RDMA adapters of this kind"
+    return held(threshold, subject, found, part="node", says=says, where="in-band")
 
 
 def _nic_missing(nic: Nic, node_class: NodeClass) -> Finding:

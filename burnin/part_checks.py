@@ -138,8 +138,11 @@ def check_nics(inventory: Inventory, node_class: NodeClass) -> Iterator[Finding]
 
 
 def matches(nic: Nic, spec: NicSpec) -> bool:
-    """Whether an adapter is of this kind; a kind without models is every adapter."""
-    return not spec.models or any(model in (nic.model or "") for model in spec.models)
+    """Whether an adapter is of this kind: by model, and where nobody tells one by its ports and what they speak."""
+    if nic.model and spec.models:
+        return any(model in nic.model for model in spec.models)
+    alike = [port for port in nic.ports if spec.link_layer in ("", port.link_layer)]
+    return len(nic.ports) == spec.ports == len(alike)
 
 
 def _nic_count(nics: tuple[Nic, ...], spec: NicSpec, inventory: Inventory, node_class: NodeClass) -> Iterator[Finding]:
@@ -216,7 +219,7 @@ def check_nic(seen: SeenNic, spec: NicSpec) -> Iterator[Finding]:
 def _check_port(port: NicPort, seen: SeenNic, spec: NicSpec) -> Iterator[Finding]:
     """Without an operating system a link may legally be down: then only the node itself can tell."""
     asleep = seen.view == "out-of-band" and port.link_state != "up"
-    state, rate = (None, None) if asleep else (port.link_state, port.speed_gbit_s)
+    state, rate, layer = (None, None, None) if asleep else (port.link_state, port.speed_gbit_s, port.link_layer)
     must_be_up = "up" if spec.rate_gbit_s else None
     yield from seen.held(
         "nic_link_state", state, {"equals": must_be_up}, says="its link is not up", remedy=_LINK_REMEDY
@@ -226,7 +229,7 @@ def _check_port(port: NicPort, seen: SeenNic, spec: NicSpec) -> Iterator[Finding
     )
     yield from seen.held(
         "nic_link_layer",
-        port.link_layer,
+        layer,
         {"equals": spec.link_layer},
         says="it runs in another mode",
         remedy=_LINK_REMEDY,
