@@ -237,7 +237,8 @@ def _no_host(reader: Reader, systems: Systems) -> tuple[str, str]:
 
 
 def _quirks(root: Resource, host: Resource) -> tuple[Quirk, ...]:
-    named = (root.raw("Vendor"), host.raw("Manufacturer"), *(root.raw("Oem") or {}))
+    oem = root.raw("Oem")
+    named = (root.raw("Vendor"), host.raw("Manufacturer"), *(oem if isinstance(oem, dict) else ()))
     products = (root.raw("Product"), host.raw("Model"))
     return quirks_of(tuple(str(n) for n in named if n), tuple(str(p) for p in products if p))
 

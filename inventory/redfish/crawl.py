@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import TypeVar
@@ -170,12 +171,13 @@ def _serial(value: Json) -> str:
 def _number(value: Json) -> float:
     if isinstance(value, bool):
         raise ValueError("malformed: yes/no where a number belongs")
-    if isinstance(value, (int, float)):
-        return value
     try:
-        return float(_text(value))
+        number = value if isinstance(value, (int, float)) else float(_text(value))
     except ValueError as error:
         raise ValueError(f"malformed: {value!r} where a number belongs") from error
+    if not math.isfinite(number):
+        raise ValueError(f"malformed: {value!r} where a number belongs")
+    return number
 
 
 def _flag(value: Json) -> bool:
