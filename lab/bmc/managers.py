@@ -110,12 +110,20 @@ def log_service(bmc: Bmc, system: str, log: str) -> Resource | None:
     return resource(path, "LogService.v1_3_0.LogService", "System Event Log", Entries=link(f"{path}/Entries"))
 
 
+def _log(bmc: Bmc) -> list[tuple[str, str, str]]:
+    """(time, severity, text): what happened, then what the BMC misses among the hardware."""
+    state, since = bmc.machine.state, bmc.machine.progress_at
+    lost = [f"GPU {gpu.module}: PCIe link lost" for gpu in state.gpus if not gpu.present]
+    lost += [f"{dimm.slot}: memory module not detected" for dimm in state.dimms if not dimm.present]
+    return [*((at, "OK", text) for at, text in bmc.machine.events), *((since, "Critical", text) for text in lost)]
+
+
 def log_entries(bmc: Bmc, system: str, log: str, skip: int = 0) -> Resource | None:
     """The log's entries, a page at a time."""
     if system != bmc.layout.host or log != "SEL":
         return None
-    path, events = f"{bmc.host}/LogServices/SEL/Entries", bmc.machine.events
-    entries = [_entry(f"{path}/{number}", text, at) for number, (at, text) in enumerate(events, 1)]
+    path = f"{bmc.host}/LogServices/SEL/Entries"
+    entries = [_entry(f"{path}/{number}", *event) for number, event in enumerate(_log(bmc), 1)]
     page: Resource = {
         **collection(path, "LogEntry", []),
         "Members": entries[skip : skip + _LOG_PAGE],
@@ -128,13 +136,12 @@ def log_entries(bmc: Bmc, system: str, log: str, skip: int = 0) -> Resource | No
 
 def log_entry(bmc: Bmc, system: str, log: str, entry: str) -> Resource | None:
     """One entry."""
-    events = dict(enumerate(bmc.machine.events, 1))
+    events = dict(enumerate(_log(bmc), 1))
     if system != bmc.layout.host or log != "SEL" or not entry.isdigit() or int(entry) not in events:
         return None
-    at, text = events[int(entry)]
-    return _entry(f"{bmc.host}/LogServices/SEL/Entries/{entry}", text, at)
+    return _entry(f"{bmc.host}/LogServices/SEL/Entries/{entry}", *events[int(entry)])
 
 
-def _entry(path: str, text: str, at: str) -> Resource:
+def _entry(path: str, at: str, severity: str, text: str) -> Resource:
     kind = "LogEntry.v1_13_0.LogEntry"
-    return resource(path, kind, "Log Entry", EntryType="Event", Created=at, Message=text, Severity="OK")
+    return resource(path, kind, "Log Entry", EntryType="Event", Created=at or None, Message=text, Severity=severity)

@@ -104,6 +104,15 @@ def test_a_log_has_pages(start: Start, http: requests.Session) -> None:
     assert [f"event {number}" for number in range(95)] == found
 
 
+def test_a_lost_gpu_stands_in_the_log(start: Start, http: requests.Session) -> None:
+    """What is broken shows in the event log too, as critical."""
+    server = start(Shape.HGX)
+    FAULTS["gpu_lost"].apply(server.bmc.machine)
+    log = http.get(f"{server.url}/redfish/v1/Systems/System_0/LogServices/SEL/Entries", timeout=5).json()
+    critical = [entry["Message"] for entry in log["Members"] if entry["Severity"] == "Critical"]
+    assert ["GPU 6: PCIe link lost"] == critical
+
+
 @pytest.mark.parametrize("shape", [Shape.HGX, Shape.PROCESSORS])
 def test_sushy_understands_it(start: Start, monkeypatch: pytest.MonkeyPatch, shape: Shape) -> None:
     """OpenStack's client reads the host and its settings, sets its boot source and turns its light on."""
