@@ -69,5 +69,5 @@ def undressed(text: str) -> list[str]:
 
 def met(text: str) -> str:
     """What a reader met instead of what it expected: the first line that says anything, shortened."""
-    line = next((line.strip() for line in undressed(text) if line.strip()), "")
+    line = next((line.strip() for line in _ANSI.sub("", text).splitlines() if line.strip()), "")
     return f"met {line[:120]!r}" if line else "met nothing"
