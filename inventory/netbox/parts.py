@@ -67,7 +67,8 @@ def clean_serial(serial: str | None) -> str | None:
 
 def bay_key(name: str) -> str:
     """Bay and slot names compared without case, punctuation and leading zeros: "DIMM_A1" = "dimm a01"."""
-    return re.sub(r"(?<!\d)0+(?=\d)", "", re.sub(r"[^a-z0-9]", "", name.lower()))
+    apart = re.sub(r"(?<=\d)[^a-z0-9]+(?=\d)", "-", name.lower())  # "1-10" and "11-0" stay two
+    return re.sub(r"(?<!\d)0+(?=\d)", "", re.sub(r"[^a-z0-9-]|(?<!\d)-|-(?!\d)", "", apart))
 
 
 def seen_parts(report: NodeReport) -> tuple[SeenPart, ...]:

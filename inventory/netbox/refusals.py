@@ -50,7 +50,7 @@ def raise_refused(answer: requests.Response, who: str) -> None:
     if code == requests.codes.unauthorized or (code == requests.codes.forbidden and _about_token(answer)):
         raise LoginRefused("NetBox", what, f"HTTP {code} {_said(answer)}", "Check the token in [netbox] token")
     if code == requests.codes.forbidden:
-        do = "Give the token's user this permission; `rackmint netbox` prints the set"
+        do = "Give the token's user this permission; inventory/netbox/permissions.py lists the set"
         raise ChangeRefused(who, what, f"HTTP 403 {_said(answer)}", do)
     if code >= _SERVER_TROUBLE or code == requests.codes.too_many_requests:
         raise BookUnreachable(f"{what}: HTTP {code} {_said(answer)}. NetBox is down, overloaded or being upgraded")

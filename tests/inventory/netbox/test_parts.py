@@ -41,6 +41,7 @@ def test_bays_are_the_same_whatever_the_writing(one: str, other: str) -> None:
 def test_bays_of_other_numbers_stay_apart() -> None:
     """Only leading zeros go: 1, 10 and 100 are three bays."""
     assert 3 == len({bay_key(f"GPU{n}") for n in (1, 10, 100)})
+    assert 2 == len({bay_key(name) for name in ("P1-10", "P11-0")})
 
 
 def _report(*inventories: Inventory) -> NodeReport:
