@@ -91,7 +91,8 @@ def _log_row(metric: str) -> XidRow | None:
 
 
 def _fault(reading: Reading, says: str, remedy: str, source: str, *, grown: float | None = None) -> Finding:
-    times = f", {grown if grown is not None else reading.value} time(s)" if reading.metric.startswith("log_") else ""
+    often = reading.value if grown is None else f"{grown:g}"
+    times = f", {often} time(s)" if reading.metric.startswith("log_") else ""
     return Finding(
         metric=reading.metric,
         subject=reading.subject,
