@@ -1,7 +1,6 @@
 """Commands on a node over SSH, each of which ends on both sides when its time is up or somebody asks to stop.
 
 How a command is wrapped, so that it can be stopped, stands in `inventory/remote_command.py`.
-
 Files go over SFTP: parent folders are made with mode 0700, the file gets its mode before its content.
 """
 
@@ -325,10 +324,12 @@ def _await(
     """Begin one step of the handshake and wait for it, cancel in hand."""
     done = threading.Event()
     begin(done)
-    part = deadline.part(BANNER_S + CONNECT_S)
+    ends = time.monotonic() + BANNER_S + CONNECT_S
     while not done.wait(POLL_S):
-        part.tell(what, part.left_s)
-        part.check(what)
+        deadline.tell(what, deadline.left_s)
+        deadline.check(what)
+        if time.monotonic() > ends:
+            raise TimeoutError(f"no answer in {BANNER_S + CONNECT_S:.0f} s while waiting for {what}")
     failure = transport.get_exception()
     if failure or not transport.is_active():
         raise failure or EOFError(f"connection closed while waiting for {what}")
