@@ -21,6 +21,11 @@ from inventory.report import NodeReport, Stage, verdict_of
 
 Placed = dict[int, SeenPart]  # bay id → what was seen there
 
+# The device's custom fields that a record writes.
+_OWN_FIELDS = (
+    "node_uuid", "bios_version", "bmc_version", "bios_profile", "os_image", "software", "verdict", "provision_phase",
+    "certificate_id", "certificate_expires", "validation_run", "validated_at",
+)  # fmt: skip
 _MAY_FAIL = ("active", "staged")  # the only states a failed validation leaves; all other moves are a person's
 _BEFORE_RECORD = tuple(stage for stage in Stage if stage not in (Stage.RECORD, Stage.JOIN))
 # Bay names by kind, for modules whose type has no profile.
@@ -46,9 +51,17 @@ def plan_record(book: BookNode, report: NodeReport, certificate: NodeCertificate
         changed_parts=changed,
         new_ports=tuple(_new_ports(book, placed)),
         changed_ports=tuple(_changed_ports(book, placed)),
-        findings=(*findings, *others),
+        findings=(*findings, *others, *_not_set_up(book)),
     )
     return finish(plan)
+
+
+def _not_set_up(book: BookNode) -> Iterator[Finding]:
+    """Custom fields this NetBox lacks: their facts are left out of the book, and that is said."""
+    lacking = [name for name in _OWN_FIELDS if name not in book.custom_fields]
+    if lacking:
+        cause = f"NetBox has no custom field {', '.join(lacking)} on devices"
+        yield note("book_field", "node", cause, remedy="Set the custom fields up: rackmint netbox init")
 
 
 def finish(plan: RecordPlan) -> RecordPlan:

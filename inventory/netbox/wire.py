@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import quote
 
 import pynetbox
 import requests
@@ -50,7 +51,7 @@ _AGAIN = (502, 503, 504)  # a proxy's or NetBox's "not now"; a 500 is a bug and 
 _TRIES = 3  # our choice: a reload of NetBox's web workers is over within two seconds
 _FIRST_WAIT_S = 0.3
 _WRITE_FACTOR = 4  # 30 s × 4: one bulk POST of 60 modules took up to 100 s on a busy NetBox
-_AT_ONCE = 60  # values of one filter in a URL: gunicorn refuses a request line over 4,094 bytes
+_URL_BYTES = 3000  # of values in one URL: gunicorn refuses a request line over 4,094 bytes
 
 
 class Wire:
@@ -99,9 +100,7 @@ class Wire:
 
     def listed_by(self, path: str, name: str, values: Iterable[str], *, fields: Sequence[str] = ()) -> list[Row]:
         """As `listed`, for any number of values of one filter."""
-        wanted = sorted(set(values))
-        chunks = [wanted[i : i + _AT_ONCE] for i in range(0, len(wanted), _AT_ONCE)]
-        return [row for chunk in chunks for row in self.listed(path, fields=fields, **{name: chunk})]
+        return [row for some in _chunks(name, values) for row in self.listed(path, fields=fields, **{name: some})]
 
     def one(self, path: str, row_id: int) -> tuple[Row, str]:
         """One row and its ETag; raises `BadSettings` when there is none."""
@@ -242,6 +241,21 @@ def _changes(request: requests.PreparedRequest) -> bool:
 def _json(answer: requests.Response) -> Any:
     with translated(f"{answer.request.method} {answer.url}"):
         return answer.json()
+
+
+def _chunks(name: str, values: Iterable[str]) -> Iterator[list[str]]:
+    """The values in lists that each fit into a URL."""
+    some: list[str] = []
+    size = 0
+    for value in sorted(set(values)):
+        cost = len(quote(value)) + len(name) + 2  # "&" and "="
+        if some and size + cost > _URL_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(value)
+        size += cost
+    if some:
+        yield some
 
 
 def _date(text: str) -> datetime | None:

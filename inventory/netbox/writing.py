@@ -5,10 +5,10 @@ The device comes last and carries the run: until it is written, a next try finds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from inventory.errors import ChangeRefused
+from inventory.errors import BookUnreachable, ChangeRefused
 from inventory.netbox.book import BookNode
 from inventory.netbox.claims import refuse_held
 from inventory.netbox.journal import mark
@@ -75,55 +75,53 @@ def _add_types(wire: Wire, plan: RecordPlan) -> dict[str, int]:
         return {}
     makers = add_makers(wire, {kind.manufacturer for kind in wanted.values()}, plan.book.name)
     profiles = {row["name"]: row["id"] for row in wire.listed("dcim/module-type-profiles", fields=("id", "name"))}
-    rows = [
-        {
+    rows = {
+        kind.model: {
             "manufacturer": makers[kind.manufacturer],
             "model": kind.model,
             "part_number": kind.part_number,
             "profile": profiles.get(kind.profile),
         }
         for kind in wanted.values()
-    ]
+    }
 
     def held() -> dict[str, int]:
-        types = wire.listed("dcim/module-types", fields=("id", "model", "manufacturer"))
-        ours = {(makers[kind.manufacturer], kind.model) for kind in wanted.values()}
-        return {r["model"]: int(r["id"]) for r in types if (int(r["manufacturer"]["id"]), r["model"]) in ours}
+        found = wire.listed_by("dcim/module-types", "model", rows, fields=("id", "model", "manufacturer"))
+        ours = {(row["manufacturer"], row["model"]) for row in rows.values()}
+        return {row["model"]: int(row["id"]) for row in found if (row["manufacturer"]["id"], row["model"]) in ours}
 
-    return _add_or_find(lambda row: wire.post("dcim/module-types", [row], plan.book.name), rows, "model", held)
-
-
-def _add_or_find(
-    add: Callable[[Row], Sequence[Row]], rows: Sequence[Row], key: str, held: Callable[[], dict[str, int]]
-) -> dict[str, int]:
-    """Add each row; another node of the rack may enter the same part at the same moment, and then theirs is used."""
-    found: dict[str, int] = {}
-    for row in rows:
-        try:
-            found |= {added[key]: int(added["id"]) for added in add(row)}
-        except ChangeRefused:
-            known = held()
-            if row[key] not in known:
-                raise
-            found[row[key]] = known[row[key]]
-    return found
+    return _add_missing(wire, "dcim/module-types", rows, held, plan.book.name)
 
 
 def add_makers(wire: Wire, names: Iterable[str], who: str) -> dict[str, int]:
     """Manufacturer ids by name; a name that differs in case or punctuation alone is the same maker."""
-    held = {bay_key(name): number for name, number in _makers(wire).items()}
-    lacking = {bay_key(name): name for name in names if bay_key(name) not in held}
-    if lacking:
-        rows = [{"name": name, "slug": slug(name)} for name in lacking.values()]
-        found = _add_or_find(
-            lambda row: wire.post("dcim/manufacturers", [row], who), rows, "name", lambda: _makers(wire)
-        )
-        held |= {bay_key(name): number for name, number in found.items()}
-    return {name: held[bay_key(name)] for name in names}
+    keys = {name: bay_key(name) for name in names}
+    rows = {key: {"name": name, "slug": slug(name)} for name, key in keys.items()}
+
+    def held() -> dict[str, int]:
+        found = wire.listed("dcim/manufacturers", fields=("id", "name"))
+        return {bay_key(row["name"]): int(row["id"]) for row in found}
+
+    ids = _add_missing(wire, "dcim/manufacturers", rows, held, who)
+    return {name: ids[key] for name, key in keys.items()}
 
 
-def _makers(wire: Wire) -> dict[str, int]:
-    return {row["name"]: int(row["id"]) for row in wire.listed("dcim/manufacturers", fields=("id", "name"))}
+def _add_missing(
+    wire: Wire, path: str, rows: Mapping[str, Row], held: Callable[[], dict[str, int]], who: str
+) -> dict[str, int]:
+    """Ids of these rows by key, added where they lack. Nodes recorded side by side race; who loses looks again."""
+    ids = held()
+    lacking = [row for key, row in rows.items() if key not in ids]
+    if not lacking:
+        return ids
+    try:
+        wire.post(path, lacking, who)
+    except (ChangeRefused, BookUnreachable):  # a lost race is answered with 400, or 500 "duplicate key"
+        ids = held()
+        if not rows.keys() <= ids.keys():
+            raise
+        return ids
+    return held()
 
 
 def slug(name: str) -> str:

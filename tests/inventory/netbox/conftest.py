@@ -57,6 +57,12 @@ def lab_hall() -> Iterator[Hall]:
     yield from _lab(nodes_of("R1"))
 
 
+@pytest.fixture
+def rack_hall() -> Iterator[Hall]:
+    """The stand-in with eight nodes in its rack."""
+    yield from _lab(nodes_of("R1", count=8))
+
+
 def _lab(nodes: list[NodeState]) -> Iterator[Hall]:
     book = LabBook(nodes, "lab", TOKEN, bmc_urls(nodes))
     faults: set[str] = set()

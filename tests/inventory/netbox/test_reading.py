@@ -111,6 +111,15 @@ def test_a_placeholder_serial_finds_nobody(hall: Hall) -> None:
     assert hall.netbox.look_up(serial="To be filled by O.E.M.") is None
 
 
+def test_long_lists_of_values_are_asked_in_pieces(lab_hall: Hall) -> None:
+    """Two hundred serials do not fit into one request line; all are asked for."""
+    record(lab_hall, lab_hall.nodes[0])
+    mine = [gpu.serial for gpu in lab_hall.nodes[0].gpus]
+    before = lab_hall.netbox.requests
+    rows = lab_hall.netbox._wire.listed_by("dcim/modules", "serial", [*mine, *("X" * 40 + str(n) for n in range(200))])
+    assert (8, 4) == (len(rows), lab_hall.netbox.requests - before)
+
+
 def test_a_misspelt_filter_never_leaves(hall: Hall) -> None:
     """NetBox would answer an unknown filter with the whole table, so it is refused before it is sent."""
     before = hall.netbox.requests

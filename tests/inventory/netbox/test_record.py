@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from inventory.errors import ChangeRefused, LeaseLost
@@ -204,6 +206,16 @@ def test_one_journal_entry_a_run(hall: Hall) -> None:
     node.gpus[0].vbios = "96.00.99.00.01"
     record(hall, node)
     assert 1 == len(hall.person.journal(node.name))
+
+
+def test_nodes_recorded_side_by_side_share_what_they_add(rack_hall: Hall) -> None:
+    """Eight nodes at once meet a catalogue that knows none of their parts: each is whole, each type is there once."""
+    with ThreadPoolExecutor(8) as threads:
+        writes = list(threads.map(lambda node: record(rack_hall, node), rack_hall.nodes))
+    assert all(writes)
+    books = rack_hall.netbox.read_many(rack_hall.ids())
+    assert {(51, "accepted")} == {(len(book.parts), book.text("verdict")) for book in books}
+    assert 5 == len(rack_hall.person.get("dcim/module-types"))
 
 
 @pytest.mark.parametrize("steps", range(1, 6))

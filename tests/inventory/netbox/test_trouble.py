@@ -189,6 +189,18 @@ def test_fields_that_are_not_set_up_are_told(lab_hall: Hall) -> None:
         record(lab_hall, lab_hall.nodes[0])
 
 
+def test_device_fields_that_are_not_set_up_are_left_out_and_told(lab_hall: Hall) -> None:
+    """One custom field less: the rest is recorded, the gap is a finding, and a second run still writes nothing."""
+    store, node = lab_hall.book.store, lab_hall.nodes[0]
+    store.drop("extras/custom-fields", store.one("extras/custom-fields", name="bios_profile")["id"])
+    del lab_hall.book.device(node.name)["custom_fields"]["bios_profile"]
+    said = report(lab_hall, node)
+    plan = lab_hall.netbox.plan_record(lab_hall.netbox.read(said.node.netbox_id or 0), said, certificate(node))
+    assert ["NetBox has no custom field bios_profile on devices"] == [finding.cause for finding in plan.findings]
+    lab_hall.netbox.record(plan)
+    assert 0 == record(lab_hall, node, "run-2")
+
+
 def test_a_refusal_names_row_and_field(lab_hall: Hall) -> None:
     """NetBox's nested complaint becomes one sentence with the node in front."""
     node = lab_hall.nodes[0]
