@@ -13,12 +13,14 @@ from inventory.parsers.pci import PciDevice
 
 # PCIe generation by transfer rate in GT/s. Source: PCI Express base specifications 1.0 to 6.0.
 _GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+_SHORT = 60  # our choice: a source stands in one line of a report; the whole command is in the evidence
 _LINK_STATES = {"ACTIVE": "up", "INIT": "init", "ARMED": "init", "DOWN": "down"}  # sysfs → the inventory's words
 
 
 def source_of(evidence: Evidence) -> Source:
     """Where and when a fact was read."""
-    return Source(uri=evidence.asked, read_at=evidence.at, took_ms=round(evidence.took_s * 1000, 1))
+    asked = evidence.asked if len(evidence.asked) <= _SHORT else f"{evidence.asked[: _SHORT - 1]}…"
+    return Source(uri=asked, read_at=evidence.at, took_ms=round(evidence.took_s * 1000, 1))
 
 
 def gpus_with_links(gpus: Iterable[Gpu], links: Iterable[GpuLinks], source: Source | None) -> tuple[Gpu, ...]:

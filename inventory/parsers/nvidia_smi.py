@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from pydantic import Field
-
 from inventory.command import Command
 from inventory.model import Frozen, Gpu
 from inventory.parsers.words import count, known, met, number, undressed, yes
@@ -28,7 +26,6 @@ class SmiLog(Frozen):
     cuda: str | None = None  # the newest CUDA the driver serves, not the toolkit's
     attached: int | None = None
     gpus: tuple[Gpu, ...] = ()
-    recovery_actions: dict[str, str] = Field(default_factory=dict)  # GPU id → what the driver asks for, from 570 on
     unread: tuple[str, ...] = ()  # one sentence each: lost GPUs, a partial document
 
 
@@ -46,13 +43,11 @@ def parse_query(text: str) -> SmiLog:
     elements = root.findall("gpu")
     gpus = tuple(_gpu(element, index) for index, element in enumerate(elements))
     attached = count(root.findtext("attached_gpus"))
-    actions = {str(n): known(e.findtext("gpu_recovery_action")) for n, e in enumerate(elements)}
     return SmiLog(
         driver=known(root.findtext("driver_version")),
         cuda=known(root.findtext("cuda_version")),
         attached=attached,
         gpus=gpus,
-        recovery_actions={key: action for key, action in actions.items() if action},
         unread=(*lost_gpus(clean[:start]), *_partial(attached, len(gpus))),
     )
 
