@@ -71,7 +71,8 @@ def audit_node(site: Site, node: NodeRef) -> tuple[Difference, ...]:
     eyes = looking(site, node)
     hall, unreachable = _hall(eyes)
     report = NodeReport(node=node, run_id="audit", records=(StageRecord(stage=Stage.DISCOVER, inventory=hall),))
-    inside = look_inside(eyes, address_of(report, eyes))
+    told = look_inside(eyes, address_of(report, eyes))
+    inside = told[0] if told else None
     if inside:
         report = report.plus(StageRecord(stage=Stage.IMAGE, software=inside))
     fleet, fleet_unreachable = _fleet(site, node)

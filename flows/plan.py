@@ -152,7 +152,7 @@ def _in_service(site: Site, node: NodeRef, stages: tuple[PlannedStage, ...]) -> 
         known = site.fleet().node(node.name)
     except (BadSettings, BookUnreachable):
         known = None
-    if known and known.schedulable:
+    if known and known.ready and known.schedulable:
         where.append("Kubernetes schedules on it")
     return f"in service ({', '.join(where)}): not wiped without --reimage {node.name}" if where else ""
 

@@ -79,6 +79,7 @@ def run_stage(stage: StageModule, report: NodeReport, site: NodeSite, *, fresh: 
         raise
     except (NodeTrouble, BookUnreachable, BadSettings) as error:
         record = _ended(stage.STAGE, error, Outcome.ERROR)
+        record = record.model_copy(update={"posts": _posts(own)})
     if record.passed:
         inputs = stage.inputs(report.plus(record), own)  # as they stand now that the stage has acted
     record = without_secrets(record).model_copy(
@@ -99,6 +100,15 @@ def run_stage(stage: StageModule, report: NodeReport, site: NodeSite, *, fresh: 
 def without_secrets(record: StageRecord) -> StageRecord:
     """What machines and libraries said may carry a token, as part of a URL for one; none is kept or shown."""
     return StageRecord.model_validate_json(REDACTOR.clean(record.model_dump_json()))
+
+
+# Steps a stage notes before it lets the node POST.
+_POSTING = frozenset({"power_on", "boot_disk", "restart"})
+
+
+def _posts(site: NodeSite) -> int:
+    """POSTs a stage had begun when it broke off, as it noted them."""
+    return sum(step.step in _POSTING for step in site.site.ledger.steps(site.record_id))
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:

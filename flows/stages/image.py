@@ -17,7 +17,7 @@ from flows.stages.take_up import Far, UnderWay, give_up, under_way
 from flows.step import digest
 from inventory.command import Shell
 from inventory.deadline import Deadline
-from inventory.errors import BudgetSpent, ChangeNotApplied, LoginRefused, NodeUnreachable
+from inventory.errors import BadSettings, BudgetSpent, ChangeNotApplied, LoginRefused, NodeUnreachable
 from inventory.evidence import EvidenceStore
 from inventory.findings import Finding, Outcome, good
 from inventory.inband import read_image_digest, read_software
@@ -39,8 +39,15 @@ from os_images.verify import verify
 T = TypeVar("T")
 STAGE = Stage.IMAGE
 
+# BootProgress.LastState while firmware still has the machine. Source: DMTF ComputerSystem schema, LastState.
+POSTING = frozenset({
+    "PrimaryProcessorInitializationStarted", "BusInitializationStarted", "MemoryInitializationStarted",
+    "SecondaryProcessorInitializationStarted", "PCIResourceConfigStarted", "SystemHardwareInitializationComplete",
+})  # fmt: skip
+
 _LOGIN_S = 30.0  # our choice: a node that has phoned home answers SSH at once; one that is off should not be waited for
 _FAREWELL_S = 240.0  # our choice: power off, eject and clear, each read back, on a slow BMC
+_FIRST_WORDS_S = 120.0  # our choice: some twenty short questions to a node that has just booted
 _KINDS = {"virtual_media": "iso", "uefi_http": "efi"}
 # Shares of the stage's budget, our choice: the agent's part is the longer one, and one re-arming must fit in.
 _AGENT_SHARE, _FIRST_BOOT_SHARE = 0.4, 0.4
@@ -66,8 +73,8 @@ def address_of(report: NodeReport, site: NodeSite) -> str:
     return home.addresses[0] if home and home.addresses else report.address
 
 
-def look_inside(site: NodeSite, address: str) -> Software | None:
-    """What runs on the node, or None when nobody there answers to our key."""
+def look_inside(site: NodeSite, address: str) -> tuple[Software, tuple[Finding, ...]] | None:
+    """What runs on the node and what it would not tell, or None when nobody there answers to our key."""
     return _asked(site, address, read_software)
 
 
@@ -88,14 +95,16 @@ def _asked(site: NodeSite, address: str, question: Callable[[Shell, EvidenceStor
 
 def run(report: NodeReport, site: NodeSite) -> StageRecord:
     """Already so → prove it. Under way → go on with it. Else lay it, boot it, prove it."""
+    unfit = site.profile.misfit(report.inventory.identity)
+    if unfit:
+        raise BadSettings(f"{site.node.name}: {unfit}. Name the right profile in node class {site.node_class.name}")
     models = tuple(sorted({gpu.model for gpu in report.inventory.gpus if gpu.model}))
     fits = check_compatibility(site.manifest, models, nvswitch=site.node_class.nvswitch)
     if not good(fits):
         return StageRecord(stage=STAGE, findings=fits)
     address = address_of(report, site)
     if image_on(site, address) == site.manifest.digest:
-        inside = look_inside(site, address) or Software()
-        return _proven(report, site, fits, inside, address, did=(), posts=0)
+        return _proven(site, fits, address, did=(), posts=0)
     return _lay(report, site, fits)
 
 
@@ -117,8 +126,7 @@ def _lay(report: NodeReport, site: NodeSite, fits: tuple[Finding, ...]) -> Stage
     posts, home = laid.posts + more, phoned_home(events)
     if home is None:
         return StageRecord(stage=STAGE, findings=(*fits, judge_attempt(events)), did=laid.did, posts=posts)
-    inside = look_inside(site, home.addresses[0]) or Software()
-    record = _proven(report, site, (*fits, finding), inside, home.addresses[0], did=laid.did, posts=posts)
+    record = _proven(site, (*fits, finding), home.addresses[0], did=laid.did, posts=posts)
     return record.model_copy(update={"inventory": report.inventory.model_copy(update={"bios": bios})})
 
 
@@ -208,8 +216,22 @@ def _agent(report: NodeReport, site: NodeSite, bmc: Bmc, attempt_id: str) -> tup
         return attempt_id, 0
     site.step("boot_agent_again", why="never fetched")
     again = _boot_agent(report, site, bmc)
-    watch(site.site.ledger, again, site.deadline.part(share), poll_s=poll_s)
+    try:
+        watch(site.site.ledger, again, site.deadline.part(share), poll_s=poll_s)
+    except BudgetSpent as error:
+        raise _in_post(site, bmc, again) or error from error
     return again, 1
+
+
+def _in_post(site: NodeSite, bmc: Bmc, attempt_id: str) -> BudgetSpent | None:
+    """A boot that never left POST is the firmware's matter and named so, not the image service's."""
+    progress, since = bmc.boot_progress()
+    if site.site.ledger.attempt_events(attempt_id) or progress not in POSTING:
+        return None
+    return BudgetSpent(
+        site.node.name, "POST never ended, twice", f"BootProgress {progress} since {since}",
+        "Look at the serial console: the part that POST names is the first suspect; then a cold power cycle.",
+    )  # fmt: skip
 
 
 def _leave_in_known_order(site: NodeSite) -> None:
@@ -238,8 +260,15 @@ def _first_boot(site: NodeSite, bmc: Bmc, attempt_id: str, *, booting: bool) -> 
 
 
 def _proven(
-    report: NodeReport, site: NodeSite, fits: tuple[Finding, ...], inside: Software, address: str,
-    *, did: tuple[str, ...], posts: int,
-) -> StageRecord:  # fmt: skip
+    site: NodeSite, fits: tuple[Finding, ...], address: str, *, did: tuple[str, ...], posts: int
+) -> StageRecord:
+    """What the node itself says runs on it, held against the manifest; the question it refused comes first."""
+    with site.shell(address, deadline=site.deadline.part(_FIRST_WORDS_S)) as shell:
+        inside, trouble = read_software(shell, site.site.evidence)
     found = verify(inside, inside.image_digest or "", site.manifest, nvswitch=site.node_class.nvswitch)
-    return StageRecord(stage=STAGE, findings=(*fits, *found), software=inside, address=address, did=did, posts=posts)
+    if trouble:
+        root = next((f for f in trouble if not f.explained_by), trouble[0]).key
+        found = tuple(f.model_copy(update={"explained_by": root}) if f.outcome is Outcome.ERROR else f for f in found)
+    return StageRecord(
+        stage=STAGE, findings=(*fits, *trouble, *found), software=inside, address=address, did=did, posts=posts
+    )

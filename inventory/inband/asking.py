@@ -11,6 +11,8 @@ from inventory.findings import Finding, Outcome
 
 T = TypeVar("T")
 
+# A refusal that states a fault of the node, as nvidia-smi words it; any other refusal only leaves a question open.
+_SAYS_BROKEN = ("couldn't communicate with the NVIDIA driver", "Driver/library version mismatch", "GPU is lost")
 MOST_HANGS = 2  # our choice: one slow tool is the tool's trouble, two are the node's
 
 
@@ -65,7 +67,7 @@ class Asking:
         return Finding(
             metric="inband_command",
             subject=command.name,
-            outcome=Outcome.ERROR,
+            outcome=Outcome.FAIL if any(fact in error.said for fact in _SAYS_BROKEN) else Outcome.ERROR,
             observed=f"{error.failed}: {error.said}" if error.said else error.failed,
             expected="an answer",
             remedy=error.do or "Run the command on the node by hand and look at the kernel log.",

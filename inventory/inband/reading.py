@@ -63,11 +63,12 @@ def read_inband(shell: Shell, store: EvidenceStore) -> InBand:
     return InBand(inventory, software, (*counters, *_pci_readings(devices)), (*asking.trouble, *_partial(log)))
 
 
-def read_software(shell: Shell, store: EvidenceStore) -> Software:
-    """Only what runs on the node, without its parts; what is not answered is None. Raises `NodeUnreachable`."""
+def read_software(shell: Shell, store: EvidenceStore) -> tuple[Software, tuple[Finding, ...]]:
+    """Only what runs on the node, without its parts, and what it would not tell. Raises `NodeUnreachable`."""
     asking = Asking(shell, store)
     kernel, uuid = asking.value(host.KERNEL), asking.value(host.MACHINE_UUID)
-    return _software(asking, kernel, uuid, asking.value(nvidia_smi.QUERY) or SmiLog())
+    software = _software(asking, kernel, uuid, asking.value(nvidia_smi.QUERY) or SmiLog())
+    return software, asking.trouble
 
 
 def read_image_digest(shell: Shell, store: EvidenceStore) -> str:
