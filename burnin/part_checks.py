@@ -11,6 +11,7 @@ from inventory.findings import Finding, Threshold, Value
 from inventory.model import Inventory, Nic, NicPort, NodeRef
 
 _HEALTH = "Redfish Status.Health, DMTF DSP2046"
+_SPOKEN = {"dimm": "DIMM", "drive": "drive", "cpu": "CPU"}  # how an operator says it
 _LINK_REMEDY = "Check cable, transceiver and switch port, then the adapter"
 
 
@@ -85,13 +86,13 @@ def _counted(
             str(wanted),
             source=source,
             remedy="Power the node on and read again",
-            cause=f"{kind.upper()}s could not be counted: {reasons}",
+            cause=f"{_SPOKEN[kind]}s could not be counted: {reasons}",
         )
         return
-    remedy = f"Find the {kind} that is missing or not seen: reseat, then replace it"
+    remedy = f"Find the {_SPOKEN[kind]} that is missing or not seen: reseat, then replace it"
     limits = {"equals": wanted} if exact else {"at_least": wanted}
     threshold = Threshold.model_validate({"metric": f"{kind}_count", "remedy": remedy, "source": source, **limits})
-    yield held(threshold, "node", found, part="node", says=f"number of {kind}s", where="out-of-band")
+    yield held(threshold, "node", found, part="node", says=f"number of {_SPOKEN[kind]}s", where="out-of-band")
 
 
 def _unhealthy(inventory: Inventory) -> Iterator[Finding]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.flows.conftest import run_line
 
 from inventory.report import NodeReport
 from lab.faults import FAULTS
 from lab.rack import LabHandle
+from tests.flows.conftest import run_line
 
 SICK = "r1-n01"
 
