@@ -273,7 +273,7 @@ def test_an_absent_gpu_of_the_bmc_is_missing_by_its_slot() -> None:
 @pytest.mark.parametrize(
     ("changed", "metric", "words"),
     [
-        ({"dimms": OUTSIDE.dimms[:1]}, "dimm_count", "number of dimms: 1, expected 2"),
+        ({"dimms": OUTSIDE.dimms[:1]}, "dimm_count", "number of DIMMs: 1, expected 2"),
         (
             {"dimms": (OUTSIDE.dimms[0], OUTSIDE.dimms[1].model_copy(update={"size_mib": 32}))},
             "dimm_size_mib",
