@@ -25,7 +25,7 @@ from inventory.redfish import Bmc, BmcLogin, PinStore
 from inventory.redfish.bmc import POWER_S
 from inventory.report import Stage
 from inventory.signing import SigningKey, load_or_create_key
-from inventory.ssh import SshLogin, SshShell, read_key
+from inventory.ssh import SshLogin, SshShell, no_fence, read_key
 from os_images.manifest import ImageManifest, load_manifests
 from os_images.service import ImageService
 
@@ -135,6 +135,7 @@ class NodeSite:
     lease: Lease
     deadline: Deadline
     record_id: int = 0
+    looks_only: bool = False  # no lease is held: a BMC refuses every change, a shell answers questions
     may_change: bool = True  # False in re-validation: what would have to be changed is a finding
     may_wipe: bool = False  # the plan named this node's disk, and the operator agreed
     reimage: frozenset[str] = (
@@ -191,8 +192,9 @@ class NodeSite:
         settings = self.site.settings
         login = SshLogin(settings.ssh.user, settings.secret(settings.ssh.private_key))
         pinned = self.site.ledger.pin("ssh", self.node.key)
+        fence = no_fence if self.looks_only else self.fence
         with SshShell.open(
-            self.node.name, address, login, host_key=pinned, deadline=deadline or self.deadline, fence=self.fence
+            self.node.name, address, login, host_key=pinned, deadline=deadline or self.deadline, fence=fence
         ) as shell:
             yield shell
 
@@ -211,6 +213,7 @@ def looking(site: Site, node: NodeRef, budget_s: float = 0.0) -> NodeSite:
         run_id="looking",
         lease=Lease(node.key, node.name, "looking", "looking", -1, 0, now(), now()),
         deadline=Deadline(node.name, budget_s or site.budget_s(node, Stage.DISCOVER)),
+        looks_only=True,
         may_change=False,
     )
 
