@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -192,15 +193,12 @@ class Run:
         return await self.shown(name, partial(self._stage, module, report), show=self.site.settings.trace == "stage")
 
     async def _stage(self, module: StageModule, report: NodeReport) -> StageRecord:
-        stopped = self._breaker_says(module.STAGE, report)
-        if stopped:
-            return self._done(report, stopped)
-        if module.STAGE is Stage.IMAGE:
-            async with self._imaging:
-                record = await self.in_thread(self._run, module, report)
-        else:
+        async with self._imaging if module.STAGE is Stage.IMAGE else nullcontext():
+            stopped = self._breaker_says(module.STAGE, report)  # asked when it is this node's turn, not before
+            if stopped:
+                return self._done(report, stopped)
             record = await self.in_thread(self._run, module, report)
-        self._count(record, report)
+            self._count(record, report)
         return self._done(report, record)
 
     def site_for(self, report: NodeReport, stage: Stage, budget_s: float) -> NodeSite:

@@ -164,6 +164,6 @@ def good(findings: Iterable[Finding]) -> bool:
 
 
 def root_cause(findings: Iterable[Finding]) -> Finding | None:
-    """The finding to show first: a root failure, else a root error, else none."""
-    bad = [f for f in findings if f.outcome in (Outcome.FAIL, Outcome.ERROR) and not f.explained_by]
+    """The finding to show first: a root failure, else a root error, else what was not run, else none."""
+    bad = [f for f in findings if f.outcome in (Outcome.FAIL, Outcome.ERROR, Outcome.NOT_RUN) and not f.explained_by]
     return min(bad, key=lambda f: _WORST_FIRST.index(f.outcome), default=None)

@@ -58,7 +58,10 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
 
 
 def _look_inside(report: NodeReport, site: NodeSite, inside: InBand) -> tuple[Finding, ...]:
-    judged = check_in_band(report.inventory, inside.inventory, inside.software, site.node_class, site.manifest.versions)
+    judged = check_in_band(
+        report.inventory, inside.inventory, inside.software, site.node_class, site.manifest.versions,
+        counters=inside.counters,
+    )  # fmt: skip
     return (*inside.trouble, *judged)
 
 
