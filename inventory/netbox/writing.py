@@ -109,19 +109,22 @@ def add_makers(wire: Wire, names: Iterable[str], who: str) -> dict[str, int]:
 def _add_missing(
     wire: Wire, path: str, rows: Mapping[str, Row], held: Callable[[], dict[str, int]], who: str
 ) -> dict[str, int]:
-    """Ids of these rows by key, added where they lack. Nodes recorded side by side race; who loses looks again."""
+    """Ids of these rows by key, added where they lack.
+
+    Nodes recorded side by side race, and a list is taken whole or not at all: who loses looks again, and goes on as
+    long as others have entered some of the rows meanwhile.
+    """
     ids = held()
-    lacking = [row for key, row in rows.items() if key not in ids]
-    if not lacking:
-        return ids
-    try:
-        wire.post(path, lacking, who)
-    except (ChangeRefused, BookUnreachable):  # a lost race is answered with 400, or 500 "duplicate key"
-        ids = held()
-        if not rows.keys() <= ids.keys():
-            raise
-        return ids
-    return held()
+    while lacking := {key: row for key, row in rows.items() if key not in ids}:
+        try:
+            wire.post(path, list(lacking.values()), who)
+        except (ChangeRefused, BookUnreachable):  # a lost race is answered with 400, or 500 "duplicate key"
+            ids = held()
+            if not lacking.keys() & ids.keys():
+                raise
+        else:
+            ids = held()
+    return ids
 
 
 def slug(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from inventory.errors import ChangeRefused, LeaseLost
 from inventory.findings import Outcome
 from inventory.model import Missing
-from tests.inventory.netbox.hall import Hall, certificate, found, record, report
+from inventory.netbox.wire import Row, Wire
+from inventory.netbox.writing import add_makers
+from inventory.secrets import Secret
+from tests.inventory.netbox.hall import Hall, Person, certificate, found, record, report
 
 
 def test_every_part_stands_in_its_slot(hall: Hall) -> None:
@@ -216,6 +220,29 @@ def test_nodes_recorded_side_by_side_share_what_they_add(rack_hall: Hall) -> Non
     books = rack_hall.netbox.read_many(rack_hall.ids())
     assert {(51, "accepted")} == {(len(book.parts), book.text("verdict")) for book in books}
     assert 5 == len(rack_hall.person.get("dcim/module-types"))
+
+
+class Overtaken(Wire):
+    """A connection whose every list of makers somebody else begins to enter just before it arrives."""
+
+    def __init__(self, url: str, token: str, person: Person) -> None:
+        super().__init__(url, Secret(token), verify=True, timeout_s=10, deadline=None)
+        self._person = person
+
+    def post(self, path: str, rows: Sequence[Row], who: str) -> list[Row]:
+        """Another run enters the first of several rows first, so that the whole list is refused."""
+        if len(rows) > 1:
+            self._person.add(path, dict(rows[0]))
+        return super().post(path, rows, who)
+
+
+def test_a_list_overtaken_row_by_row_is_entered_in_the_end(lab_hall: Hall) -> None:
+    """Others enter one maker after the other just before us: each is there once, and all ids are right."""
+    wire = Overtaken(lab_hall.url, lab_hall.token, lab_hall.person)
+    ids = add_makers(wire, ["Maker A", "Maker B", "Maker C"], "test")
+    wire.close()
+    held = {row["name"]: row["id"] for row in lab_hall.person.get("dcim/manufacturers")}
+    assert ids == {name: number for name, number in held.items() if name.startswith("Maker ")}
 
 
 @pytest.mark.parametrize("steps", range(1, 6))
