@@ -103,7 +103,7 @@ def _gpu(gpu: Gpu, slot: str | None) -> SeenPart:
     return SeenPart(
         kind="gpus",
         label=gpu.id,
-        bays=_bays(slot, gpu.id, "gpu"),
+        bays=_gpu_bays(slot, gpu.id),
         serial=clean_serial(gpu.serial),
         model=clean(gpu.model, _MODEL_LONGEST),
         part_number=clean(gpu.part_number, _NAME_LONGEST),
@@ -204,6 +204,11 @@ def _psu(psu: Psu) -> SeenPart:
         model=clean(psu.model, _MODEL_LONGEST),
         firmware=clean(psu.firmware),
     )
+
+
+def _gpu_bays(slot: str | None, part_id: str) -> tuple[str, ...]:
+    """A GPU that stands in "PCIe 1" goes into bay GPU1 where there is one: PCIe1 is an adapter's."""
+    return tuple(sorted(_bays(slot, part_id, "gpu"), key=lambda key: not key.startswith("gpu")))
 
 
 def _bays(slot: str | None, part_id: str, *prefixes: str) -> tuple[str, ...]:
