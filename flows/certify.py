@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from importlib.metadata import version
 
 from bios_profiles.profile import digest as profile_digest
 from flows.site import Site
 from inventory.certificate import EARNED_BY, NodeCertificate, due, issue, stale
-from inventory.model import now
-from inventory.report import NodeReport, Stage
+from inventory.model import NodeRef, now
+from inventory.report import NodeReport, Stage, StageRecord
 
 
 def standing(report: NodeReport, site: Site) -> tuple[NodeCertificate | None, tuple[str, ...]]:
-    """The newest certificate that was not revoked, and why it no longer holds (empty = it holds)."""
-    certificates = [
-        c for c in site.ledger.certificates(report.node.key) if not site.ledger.revocation(c.certificate_id)
-    ]
+    """The newest certificate unless it was revoked, and why it no longer holds (empty = it holds)."""
+    certificates = site.ledger.certificates(report.node.key)
     if not certificates:
         return None, ("no certificate",)
-    newest = max(certificates, key=lambda c: c.issued_at)
+    newest = certificates[0]  # an older one is no fall-back: what replaced it was judged worth nothing
+    revoked = site.ledger.revocation(newest.certificate_id)
+    if revoked:
+        return None, (f"certificate {newest.certificate_id} was revoked: {revoked.reason}",)
     node_class = site.class_of(report.node)
     reasons = stale(
         newest,
@@ -27,9 +29,23 @@ def standing(report: NodeReport, site: Site) -> tuple[NodeCertificate | None, tu
         profile_digest=profile_digest(site.profiles[node_class.bios_profile]),
         image_digest=site.manifests[node_class.image].artifact.sha256,
     )
-    if due(newest, now()):
-        reasons = (*reasons, f"expired on {newest.expires_at:%Y-%m-%d}")
-    return newest, reasons
+    return newest, (*reasons, *filter(None, (expired(newest),)))
+
+
+def expired(certificate: NodeCertificate) -> str:
+    """The sentence that its term is over; empty while it is not."""
+    return f"expired on {certificate.expires_at:%Y-%m-%d}" if due(certificate, now()) else ""
+
+
+def outdated(proof: StageRecord, node: NodeRef, site: Site) -> str:
+    """Why a proof that nothing contradicts no longer counts: it is too old, or was declared void. Empty = it counts."""
+    days = site.class_of(node).certificate_days
+    if proof.ended_at + timedelta(days=days) <= now():
+        return f"proven on {proof.ended_at:%Y-%m-%d}, longer ago than a certificate holds ({days:g} days)"
+    revoked = site.ledger.last_revocation(node.key)
+    if revoked and proof.ended_at <= revoked.at:
+        return f"the node's certificate was revoked on {revoked.at:%Y-%m-%d}: {revoked.reason}"
+    return ""
 
 
 def certify(report: NodeReport, site: Site, *, renew: bool = False) -> NodeReport:
@@ -53,6 +69,7 @@ def certify(report: NodeReport, site: Site, *, renew: bool = False) -> NodeRepor
         key=site.key,
         run_id=report.run_id,
         rackmint_version=version("rackmint"),
+        proven_at=min((r.ended_at for r in report.records if r.reused_from), default=None),
     )
     site.ledger.put_certificate(new)
     return report.model_copy(update={"certificate_id": new.certificate_id})

@@ -205,14 +205,14 @@ class NodeSite:
         return f"{key.get_name()} {key.get_base64()}"
 
 
-def looking(site: Site, node: NodeRef, budget_s: float = 0.0) -> NodeSite:
+def looking(site: Site, node: NodeRef, budget_s: float = 0.0, *, cancel: threading.Event | None = None) -> NodeSite:
     """A site for somebody who only looks: it holds no lease, so every change is refused by the fence."""
     return NodeSite(
         site=site,
         node=node,
         run_id="looking",
         lease=Lease(node.key, node.name, "looking", "looking", -1, 0, now(), now()),
-        deadline=Deadline(node.name, budget_s or site.budget_s(node, Stage.DISCOVER)),
+        deadline=Deadline(node.name, budget_s or site.budget_s(node, Stage.DISCOVER), cancel=cancel),
         looks_only=True,
         may_change=False,
     )

@@ -9,6 +9,7 @@ import hashlib
 import json
 from typing import Protocol
 
+from flows.certify import outdated
 from flows.site import NodeSite
 from inventory.errors import BadSettings, BookUnreachable, Cancelled, LeaseLost, NodeTrouble
 from inventory.findings import Finding, Outcome
@@ -45,9 +46,10 @@ def choose(stage: StageModule, report: NodeReport, site: NodeSite) -> tuple[Stag
     previous = site.site.ledger.last_passing(site.node.key, stage.STAGE)
     if previous is None:
         return None, inputs, "never passed on this node"
-    if previous.key == digest(inputs):
-        return previous, inputs, "unchanged: " + ", ".join(sorted(inputs))
-    return None, inputs, "changed: " + ", ".join(_changed(previous.inputs, inputs))
+    if previous.key != digest(inputs):
+        return None, inputs, "changed: " + ", ".join(_changed(previous.inputs, inputs))
+    why = outdated(previous, site.node, site.site)
+    return None if why else previous, inputs, why or "unchanged: " + ", ".join(sorted(inputs))
 
 
 def run_stage(stage: StageModule, report: NodeReport, site: NodeSite, *, fresh: bool = False) -> StageRecord:

@@ -110,10 +110,12 @@ def issue(
     rackmint_version: str,
     needed: tuple[Stage, ...] = EARNED_BY,
     rack_findings: tuple[Finding, ...] = (),
+    proven_at: datetime | None = None,
 ) -> NodeCertificate:
     """Certify a node; raises `CertificateRefused` unless every needed stage passed and nothing else is open.
 
-    `rack_findings` are those of the rack's fabric tests that are about this node.
+    `rack_findings` are those of the rack's fabric tests that are about this node. The term counts from `proven_at`,
+    when the oldest proof is older than the certificate.
     """
     _refuse_unproven(report, needed, rack_findings)
     identity = report.inventory.identity
@@ -137,7 +139,7 @@ def issue(
         proven=_proven(report, rack_findings),
         not_proven=_not_proven(report, rack_findings),
         issued_at=issued_at,
-        expires_at=issued_at + timedelta(days=node_class.certificate_days),
+        expires_at=(proven_at or issued_at) + timedelta(days=node_class.certificate_days),
         run_id=run_id,
         rackmint_version=rackmint_version,
         key_id=key.key_id,

@@ -118,6 +118,15 @@ class Ledger(Attempts, Records, Outbox):
             return None
         return Revocation(row.revoked_at, row.revoked_by, row.revoked_reason)
 
+    def last_revocation(self, node_key: str) -> Revocation | None:
+        """The latest revocation of any certificate of a node: what was proven before it counts no longer."""
+        of_node = select(CERTIFICATES).where(
+            CERTIFICATES.c.node_key == node_key, CERTIFICATES.c.revoked_at.is_not(None)
+        )
+        with self._reading() as connection:
+            row = connection.execute(of_node.order_by(CERTIFICATES.c.revoked_at.desc()).limit(1)).first()
+        return Revocation(row.revoked_at, row.revoked_by, row.revoked_reason) if row else None
+
     def _certificate_row(self, certificate_id: str) -> Row[Any] | None:
         by_id = select(CERTIFICATES).where(CERTIFICATES.c.certificate_id == certificate_id)
         with self._reading() as connection:

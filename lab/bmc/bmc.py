@@ -61,6 +61,7 @@ class Bmc:
     sessions: dict[str, Session] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
     requests: int = 0
+    changes: int = 0  # requests meant to change anything but a login
     numbers: int = 0
 
     @property

@@ -23,6 +23,7 @@ _MEDIA_EXTRAS = frozenset({"Inserted", "WriteProtected", "TransferMethod", "Tran
 def write(bmc: Bmc, method: str, path: str, raw: bytes, if_match: str) -> Answer:
     """Answer a POST, PATCH or DELETE of `path`, which stands below /redfish/v1."""
     found = TABLES[method].find(path)
+    bmc.changes += not path.startswith("/SessionService")
     if found is None:
         exists = read(bmc, path, {}).status == 200
         return error("OperationNotAllowed") if exists else error("ResourceMissingAtURI", f"{ROOT}{path}")
