@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
-import logging
+import os
 import sys
+import tempfile
+import traceback
 
 import click
-from rich.console import Console
 from rich.text import Text
 
-from flows.commands import audit, certificate, demo, lab, look, provision, serve, show
+from flows.commands import audit, certificate, demo, lab, locate, look, netbox, provision, serve, show
+from flows.render.console import console
 from flows.render.text import plain
 from inventory.errors import BadSettings, Cancelled, RackmintError
 from inventory.redact import REDACTOR
@@ -40,15 +42,20 @@ def rackmint(context: click.Context, settings_file: str) -> None:
 
 for _command in (
     provision.plan, provision.provision, provision.revalidate, audit.audit, show.status, show.report,
-    certificate.certificate, look.look, lab.lab, demo.demo, serve.serve,
+    certificate.certificate, look.look, locate.locate, netbox.netbox, lab.lab, demo.demo, serve.serve,
 ):  # fmt: skip
     rackmint.add_command(_command)
 
 
 def main() -> None:
     """Run the command line; every trouble becomes one sentence and one exit code."""
-    logging.getLogger("rackmint").addHandler(logging.StreamHandler())
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, `head` for one, has seen enough. Source: Python's docs, "Note on SIGPIPE"
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ACCEPTED
+    sys.exit(code)
 
 
 def run(argv: list[str]) -> int:
@@ -59,19 +66,41 @@ def run(argv: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return USAGE
-    except (KeyboardInterrupt, Cancelled, click.exceptions.Abort):
-        return _say("interrupted: leases are released; the same command goes on from here", INTERRUPTED)
-    except RackmintError as error:
-        return _say(str(error), USAGE if isinstance(error, BadSettings) else UNDECIDED)
-    except OSError as error:
-        if error.errno not in _DISK:
-            raise
-        return _say(f"{error.filename or 'state folder'}: {_DISK[error.errno]}", UNDECIDED)
+    except BrokenPipeError:
+        raise
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (Python's own exit code 1 would say "rejected")
+        return _say(*_told(error))
+
+
+def _told(error: BaseException) -> tuple[str, int]:
+    """The sentence and the exit code for what ended a command."""
+    match error:
+        case KeyboardInterrupt() | click.exceptions.Abort():
+            return "interrupted. Leases are given back; the same command goes on from here", INTERRUPTED
+        case Cancelled():
+            return str(error), INTERRUPTED
+        case BadSettings():
+            return str(error), USAGE
+        case RackmintError():
+            return str(error), UNDECIDED
+        case OSError():
+            said = _DISK.get(error.errno or 0, error.strerror or str(error))
+            return f"{error.filename or 'the operating system'}: {said}", UNDECIDED
+        case _:
+            return _broke(error), UNDECIDED
+
+
+def _broke(error: BaseException) -> str:
+    """A fault of our own in one sentence; the trace goes to a file, for us."""
+    trace = "".join(traceback.format_exception(error))
+    with tempfile.NamedTemporaryFile("w", prefix="rackmint-trace-", suffix=".txt", delete=False) as file:
+        file.write(REDACTOR.clean(trace))
+    return f"rackmint itself broke here: {type(error).__name__}: {error}. Please report it with {file.name}"
 
 
 def _say(sentence: str, code: int) -> int:
     text = Text(f"rackmint: {plain(REDACTOR.clean(sentence), 2000)}", style="bold red")
-    Console(stderr=True, soft_wrap=True).print(text, highlight=False)
+    console(stderr=True).print(text, soft_wrap=True)
     return code
 
 

@@ -105,25 +105,27 @@ def _stages(report: NodeReport, site: NodeSite) -> tuple[tuple[PlannedStage, ...
         )
     ]
     for module in _CHANGELESS[1:]:
-        record, _, reason = choose(module, report, site)
+        record, inputs, reason = choose(module, report, site)
         if record is not None:
             planned.append(PlannedStage(stage=module.STAGE, action="reuse", why=reason))
             report = report.plus(record.model_copy(update={"inventory": None}))
         else:
-            planned.append(_will_run(module, reason, report, site, planned))
+            laid = module is image and inputs["on the node"] == site.manifest.digest
+            why = f"{reason}; the image is on the node and is proven where it is" if laid else reason
+            planned.append(_will_run(module, why, report, site, planned, lays=module is image and not laid))
     return tuple(planned), report
 
 
 def _will_run(
-    module: StageModule, why: str, report: NodeReport, site: NodeSite, before: list[PlannedStage]
+    module: StageModule, why: str, report: NodeReport, site: NodeSite, before: list[PlannedStage], *, lays: bool
 ) -> PlannedStage:
     stage = module.STAGE
     posts, destructive = 0, ""
-    if stage is Stage.IMAGE:
+    if lays:
         posts, destructive = 2, f"{site.node.name}: the boot disk is wiped and image {site.manifest.name} laid on it"
     elif stage is Stage.TUNE:
         changes = len(plan_bios(site.profile, report.inventory.bios).changes)
-        riding = any(s.stage is Stage.IMAGE and s.action == "run" for s in before)
+        riding = any(s.stage is Stage.IMAGE and s.posts for s in before)
         posts = 1 if changes and not riding else 0
         why = f"{why}; {changes} BIOS settings to change" + (
             ", riding on the imaging boot" if riding and changes else ""
@@ -144,8 +146,8 @@ def _books(site: Site, report: NodeReport) -> tuple[PlannedStage, ...]:
 
 
 def _in_service(site: Site, node: NodeRef, stages: tuple[PlannedStage, ...]) -> str:
-    """A node in service is never wiped without being named."""
-    if not any(stage.destructive for stage in stages):
+    """A node in service is never wiped or restarted without being named."""
+    if not any(stage.destructive or stage.posts for stage in stages):
         return ""
     where = ["NetBox says active"] if node.status == "active" else []
     try:
@@ -154,7 +156,8 @@ def _in_service(site: Site, node: NodeRef, stages: tuple[PlannedStage, ...]) -> 
         known = None
     if known and known.ready and known.schedulable:
         where.append("Kubernetes schedules on it")
-    return f"in service ({', '.join(where)}): not wiped without --reimage {node.name}" if where else ""
+    said = f"in service ({', '.join(where)}): neither wiped nor restarted without --reimage {node.name}"
+    return said if where else ""
 
 
 def _everything(site: Site, node: NodeRef) -> tuple[PlannedStage, ...]:

@@ -29,13 +29,15 @@ async def provision_rack(
     nodes: tuple[str, ...] = (),
     wipe: tuple[str, ...] = (),
     reimage: tuple[str, ...] = (),
+    leave: tuple[str, ...] = (),
 ) -> State[None]:
     """Take a rack from cold to certified. Parameters are names only.
 
-    `wipe` names the nodes whose disk may be laid; `reimage` those for which even foreign data or service is no bar.
+    `wipe` names the nodes whose disk may be laid; `reimage` those for which even foreign data or service is no bar;
+    `leave` those which are only reported, because they are in service and were not named.
     """
     run_id = run_id or new_run_id()
-    may = Mandate(wipe=frozenset(wipe), reimage=frozenset(reimage))
+    may = Mandate(wipe=frozenset(wipe), reimage=frozenset(reimage), leave=frozenset(leave))
     async with running(settings_file, run_id, "provision", rack, may) as run:
         show_in_prefect(run)
         report = await provision(run, rack, nodes)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 
 from flows.board import WATCHING, Board
 from flows.running import Mandate, Run
@@ -48,10 +50,21 @@ def _is_due(site: Site, node: NodeRef) -> bool:
     )
 
 
+def keep_log(state: Path) -> None:
+    """What we log, traces of our own faults above all, goes to a file: a terminal shows the rack."""
+    logger = logging.getLogger("rackmint")
+    if not logger.handlers:
+        handler = logging.FileHandler(state / "rackmint.log", delay=True)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger.addHandler(handler)
+        logger.propagate = False
+
+
 @asynccontextmanager
 async def running(settings_file: str, run_id: str, purpose: str, rack: str, may: Mandate) -> AsyncIterator[Run]:
     """A run with its leases kept warm; however it ends, stages have ended and leases are given back."""
     site = Site.open(load_settings(settings_file))
+    keep_log(site.settings.state)
     board = WATCHING.get() or Board()
     run = Run(site, run_id, purpose, board, may)
     site.images.start()
@@ -83,6 +96,7 @@ def finish(
         nodes=tuple(sorted(reports, key=lambda r: r.node.name)),
         rack_findings=rack_findings,
         notes=tuple(run.breaker.values()),
+        book_writes=run.site.book_writes,
     )
     run.site.ledger.finish_run(run.run_id, outcome_of(report).value, report.model_dump_json())
     return report

@@ -84,6 +84,7 @@ class Mandate:
     fresh: bool = False  # nothing proven earlier is reused
     wipe: frozenset[str] = frozenset()  # nodes whose boot disk may be laid
     reimage: frozenset[str] = frozenset()  # nodes for which even service or foreign data is no bar
+    leave: frozenset[str] = frozenset()  # nodes in service that the plan left alone: reported, never touched
 
 
 @dataclass
@@ -119,7 +120,9 @@ class Run:
     # -- leases ----------------------------------------------------------------------------------------------------
 
     async def take(self, node: NodeRef) -> str:
-        """Take the node's lease; returns why not, when somebody else works on it."""
+        """Take the node's lease; returns why not: it was to be left alone, or somebody else works on it."""
+        if node.name in self.may.leave:
+            return f"{node.name}: left alone: in service, and not named by --reimage to be wiped or restarted"
         try:
             await self.in_thread(self._take, node)
         except LeaseHeld as error:

@@ -163,6 +163,7 @@ def ship_prefect_settings(state: Path) -> None:
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
         "PREFECT_LOGGING_LEVEL": "WARNING",
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",  # what goes wrong is told once, by us
         "PREFECT_CLI_PROMPT": "false",
     }
     for name, value in shipped.items():

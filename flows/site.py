@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +96,11 @@ class Site:
                 self._netbox = NetBox(wanted.url, self.settings.secret(wanted.token), verify=wanted.ca or True)
         return self._netbox
 
+    @property
+    def book_writes(self) -> int:
+        """Requests sent to NetBox so far that were meant to change something there."""
+        return self._netbox.writes if self._netbox else 0
+
     def fleet(self) -> Fleet:
         """The thread's own Kubernetes client; raises `BadSettings` when the site names no cluster."""
         if not self.settings.fleet.kubeconfig:
@@ -170,7 +175,7 @@ class NodeSite:
         """Note a sub-step in the ledger before it acts."""
         self.site.ledger.note_step(self.record_id, step, dict(detail))
 
-    def bmc(self) -> Bmc:
+    def bmc(self, *, fence: Callable[[], None] | None = None) -> Bmc:
         """The node's BMC, to be used in a `with` block by this thread alone."""
         settings = self.site.settings
         return Bmc(
@@ -178,10 +183,10 @@ class NodeSite:
             self.node.bmc_url,
             BmcLogin(settings.secret(settings.bmc.username).reveal(), settings.secret(settings.bmc.password)),
             tls=settings.bmc.tls,
-            pins=_pins(self.site.ledger),
+            pins=pins_of(self.site.ledger),
             deadline=self.deadline,
             evidence=self.site.evidence,
-            fence=self.fence,
+            fence=fence or self.fence,
             poll_s=settings.pace.poll_s,
             power_s=max(_POWER_LEAST_S, POWER_S / settings.pace.scale),
         )
@@ -218,7 +223,7 @@ def looking(site: Site, node: NodeRef, budget_s: float = 0.0, *, cancel: threadi
     )
 
 
-def _pins(ledger: Ledger) -> PinStore:
+def pins_of(ledger: Ledger) -> PinStore:
     """BMC certificates trusted on first use, remembered in the ledger."""
     return PinStore(get=lambda url: ledger.pin("bmc", url), set=lambda url, sha256: ledger.set_pin("bmc", url, sha256))
 

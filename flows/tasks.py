@@ -9,13 +9,18 @@ from prefect import task
 from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.events import emit_event
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
 
-from flows.render.text import plain
+from flows.render import fold
+from flows.render.text import cell, markdown, names, plain
 from flows.running import Run
-from inventory.findings import Verdict
+from inventory.findings import Outcome, Verdict
 from inventory.report import NodeReport, RackReport, StageRecord
 
 T = TypeVar("T")
+
+_LAST_WORDS_S = 5.0  # our choice: longer than any queue takes that a server still empties
 
 
 async def shown(name: str, work: Callable[[], Awaitable[T]], *, show: bool) -> T:
@@ -58,11 +63,17 @@ def tell_stage(report: NodeReport, record: StageRecord) -> None:
     )
 
 
+def tell_the_rest() -> None:
+    """Hand over the logs and events that still wait, before the server that takes them is stopped."""
+    for worker in (APILogWorker, EventsWorker):
+        worker.drain_all(timeout=_LAST_WORDS_S)
+
+
 async def show_rack(report: RackReport) -> None:
     """The rack as a table, and one page for each node that was not accepted."""
     table = [
-        {"node": n.node.name, "class": n.node.node_class, "verdict": n.verdict.value, "POSTs": n.posts,
-         "cause": plain(n.cause)}
+        {"node": cell(n.node.name), "class": cell(n.node.node_class), "verdict": n.verdict.value, "POSTs": n.posts,
+         "cause": cell(n.cause) if n.verdict is not Verdict.ACCEPTED else ""}
         for n in report.nodes
     ]  # fmt: skip
     await acreate_table_artifact(
@@ -74,9 +85,10 @@ async def show_rack(report: RackReport) -> None:
 
 
 def _page(report: NodeReport) -> str:
-    lines = [f"# {plain(report.node.name)}: {report.verdict.value}", "", plain(report.cause), ""]
-    for finding in report.findings:
-        lines.append(f"- {finding.outcome.value}: `{plain(finding.sentence)}` {plain(finding.remedy)}")
+    lines = [f"# {markdown(report.node.name)}: {report.verdict.value}", "", markdown(report.cause), ""]
+    for finding, subjects in fold.findings(f for f in report.findings if f.outcome is not Outcome.PASS):
+        said = finding.cause or f"{finding.metric} of {names(subjects)} is {finding.observed}: {finding.expected}"
+        lines.append(f"- **{finding.outcome.value}**: {markdown(said)}. {markdown(finding.remedy)}")
     return "\n".join(lines)
 
 

@@ -144,6 +144,7 @@ class RackReport(Frozen):
     nodes: tuple[NodeReport, ...] = ()
     rack_findings: tuple[Finding, ...] = ()  # fabric tests over the nodes that passed alone
     notes: tuple[str, ...] = ()  # breaker, outbox, book unreachable …
+    book_writes: int = 0  # requests that were meant to change something in NetBox
 
     def count(self, verdict: Verdict) -> int:
         """How many nodes came to this verdict."""

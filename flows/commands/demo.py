@@ -10,7 +10,11 @@ import click
 import requests
 
 from flows.commands.lab import start_lab_process, stop_lab_process
+from flows.commands.options import as_json, document
 from flows.commands.provision import provision
+from flows.render.console import console
+from flows.render.html import page
+from flows.settings import load_settings
 from inventory.findings import Verdict
 from inventory.ledger import Ledger
 from inventory.report import NodeReport, RackReport
@@ -24,29 +28,45 @@ _PLANTED = {
 
 
 @click.command()
-@click.option(
-    "--folder", type=click.Path(path_type=Path, file_okay=False), default=Path("demo-rack"), show_default=True
-)
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=Path("demo-rack"),
+              show_default=True, help="Where the lab, the ledger and the report are kept.")  # fmt: skip
 @click.option("--keep", is_flag=True, help="Leave the lab running afterwards, to look around.")
+@as_json
 @click.pass_context
-def demo(context: click.Context, folder: Path, keep: bool) -> int:
-    """Bring up a simulated rack, plant three faults, provision it, and check what was said."""
+def demo(context: click.Context, folder: Path, keep: bool, as_json: bool) -> int:
+    """See it all on a simulated rack.
+
+    Brings up eight nodes, plants three faults, provisions the rack and checks what was said of each node: exit code 0
+    when two were rejected with the planted cause named, the flaky one recovered, and all others were certified.
+    """
     began = time.monotonic()
     start_lab_process(folder, nodes=8, racks=1, scale=200.0, seed=7)
     try:
-        control = json.loads((folder / "lab.json").read_text())["control"]
-        for node, (fault, _, _) in _PLANTED.items():
-            requests.post(f"{control}/inject", json={"node": node, "fault": fault}, timeout=10).raise_for_status()
-            click.echo(f"planted: {node} {fault}")
+        _plant(folder, quiet=as_json)
         context.obj = str(folder / "rackmint.toml")
-        context.invoke(provision, rack="R1", yes=True)
+        context.invoke(provision, rack="R1", yes=True, as_json=as_json)
         report = _newest(folder)
-        wrong = _wrong(report)
+        (folder / "report.html").write_text(
+            page(report, evidence_url=load_settings(context.obj).evidence_url, beside=folder / "report.html"),
+            encoding="utf-8",
+        )
     finally:
         if not keep:
             stop_lab_process(folder)
-    _tell(report, wrong, time.monotonic() - began)
+    wrong = [said for node in report.nodes if (said := _judge(node))]
+    if as_json:
+        document({"as_planted": not wrong, "wrong": wrong, "took_s": round(time.monotonic() - began, 1)})
+    else:
+        _tell(report, wrong, folder, time.monotonic() - began)
     return 1 if wrong else 0
+
+
+def _plant(folder: Path, *, quiet: bool) -> None:
+    control = json.loads((folder / "lab.json").read_text())["control"]
+    for node, (fault, verdict, _) in _PLANTED.items():
+        requests.post(f"{control}/inject", json={"node": node, "fault": fault}, timeout=10).raise_for_status()
+        if not quiet:
+            click.echo(f"planted: {fault} on {node}, which must end {verdict.value}")
 
 
 def _newest(folder: Path) -> RackReport:
@@ -58,10 +78,6 @@ def _newest(folder: Path) -> RackReport:
     return RackReport.model_validate_json(text)
 
 
-def _wrong(report: RackReport) -> list[str]:
-    return [said for node in report.nodes if (said := _judge(node))]
-
-
 def _judge(node: NodeReport) -> str:
     fault, verdict, word = _PLANTED.get(node.node.name, ("", Verdict.ACCEPTED, ""))
     if node.verdict is not verdict:
@@ -71,13 +87,15 @@ def _judge(node: NodeReport) -> str:
     return ""
 
 
-def _tell(report: RackReport, wrong: list[str], took_s: float) -> None:
+def _tell(report: RackReport, wrong: list[str], folder: Path, took_s: float) -> None:
+    out = console()
     for sentence in wrong:
-        click.secho(f"NOT as it should be: {sentence}", fg="red")
+        out.print(f"NOT as it should be: {sentence}", style="bold red")
     if not wrong:
-        click.secho(
-            f"As it should be, in {took_s:.0f} s: {report.count(Verdict.ACCEPTED)} nodes certified, recorded and "
-            f"joined (one of them flaky at first), "
-            f"{report.count(Verdict.REJECTED)} rejected with the planted cause named.",
-            fg="green",
+        out.print(
+            f"\nAs it should be, in {took_s:.0f} s: {report.count(Verdict.ACCEPTED)} nodes certified, recorded and "
+            f"joined, one of them flaky at first; {report.count(Verdict.REJECTED)} rejected with the planted cause "
+            "named.",
+            style="green",
         )
+    out.print(f"The report as a page: {folder / 'report.html'}", soft_wrap=True)

@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 import requests
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from flows.commands.options import answer, as_json, document
+from flows.render.console import show
+from flows.render.terminal import table
 from inventory.errors import BadSettings
 
 _UP_WITHIN_S = 60.0  # our choice: 64 nodes come up in a few seconds; a loaded machine gets time
@@ -26,7 +26,10 @@ _folder = click.option("--folder", type=click.Path(path_type=Path, file_okay=Fal
 
 @click.group()
 def lab() -> None:
-    """A simulated rack on loopback: real protocols, no hardware; break it and see what is said."""
+    """A simulated rack to try things on.
+
+    Its BMCs, nodes, NetBox and Kubernetes answer on loopback by their real protocols. Break it and see what is said.
+    """
 
 
 @lab.command()
@@ -35,65 +38,71 @@ def lab() -> None:
 @click.option("--racks", default=1, show_default=True, type=click.IntRange(1, 16))
 @click.option("--scale", default=200.0, show_default=True, help="How much faster than life its clock runs.")
 @click.option("--seed", default=7, show_default=True, help="Other serial numbers for another seed.")
-def up(folder: Path, nodes: int, racks: int, scale: float, seed: int) -> int:
-    """Start the lab and write its settings file, so that the next command needs no option."""
+@as_json
+def up(folder: Path, nodes: int, racks: int, scale: float, seed: int, as_json: bool) -> int:
+    """Start the lab.
+
+    Its settings file is linked as rackmint.toml, so that the next command needs no option.
+    """
     start_lab_process(folder, nodes=nodes, racks=racks, scale=scale, seed=seed)
     link = Path("rackmint.toml")
-    if not link.exists() or link.is_symlink():
+    linked = not link.exists() or link.is_symlink()
+    if linked:
         link.unlink(missing_ok=True)
         link.symlink_to(folder / "rackmint.toml")
-    names = ", ".join(f"R{number}" for number in range(1, racks + 1))
-    click.echo(
-        f"The lab is up: {racks * nodes} nodes in {names}. Settings: {folder / 'rackmint.toml'} (linked as {link})"
-    )
-    click.echo("Next: rackmint provision R1")
+    names = [f"R{number}" for number in range(1, racks + 1)]
+    settings = f"--settings {folder / 'rackmint.toml'} "
+    answer(
+        as_json,
+        f"The lab is up: {racks * nodes} nodes in {', '.join(names)}. Its settings are in {folder / 'rackmint.toml'}"
+        f"{', linked as rackmint.toml' if linked else '; ./rackmint.toml was there before and is left alone'}.\n"
+        f"Next: rackmint {'' if linked else settings}provision R1",
+        folder=folder, settings=folder / "rackmint.toml", racks=names, nodes=racks * nodes,
+    )  # fmt: skip
     return 0
 
 
 @lab.command()
 @_folder
-def down(folder: Path) -> int:
+@as_json
+def down(folder: Path, as_json: bool) -> int:
     """Stop the lab; what rackmint itself remembers stays in the folder."""
-    stop_lab_process(folder)
-    click.echo("The lab is down.")
+    was_up = stop_lab_process(folder)
+    answer(as_json, "The lab is down." if was_up else f"No lab was up in {folder}.", folder=folder, was_up=was_up)
     return 0
 
 
 @lab.command()
 @_folder
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+@as_json
 def status(folder: Path, as_json: bool) -> int:
     """Each node's power, what it booted, how many POSTs it cost, and what is broken."""
     told = _ask(folder, "GET", "/status")
     if as_json:
-        click.echo(json.dumps(told, indent=1))
+        document(told)
         return 0
-    table = Table(box=None, padding=(0, 1))
-    columns = ("name", "shape", "power", "posts", "boots", "running", "joined", "faults")
-    for column in columns:
-        table.add_column(column)
-    for node in told["nodes"]:
-        table.add_row(*(Text(_cell(node.get(column))) for column in columns))
-    Console().print(table)
+    columns = {"node": "name", "shape": "shape", "power": "power", "POSTs": "posts", "booted": "boots",
+               "OS runs": "running", "joined": "joined", "faults": "faults"}  # fmt: skip
+    rows = ([_cell(node.get(key)) for key in columns.values()] for node in told["nodes"])
+    show(table(*columns, rows=rows, right=("POSTs",)))
     return 0
 
 
 @lab.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+@as_json
 def faults(as_json: bool) -> int:
     """The faults that can be injected, each with the public report it comes from."""
     from lab.faults import FAULTS
 
     if as_json:
         rows = [{"name": f.name, "stage": f.stage, "what": f.what, "cites": f.cites} for f in FAULTS.values()]
-        click.echo(json.dumps(rows, indent=1))
+        document(rows)
         return 0
-    table = Table(box=None, padding=(0, 1))
-    for column in ("fault", "stage", "what happens", "seen in"):
-        table.add_column(column, overflow="fold")
-    for fault in FAULTS.values():
-        table.add_row(fault.name, str(fault.stage), fault.what, fault.cites)
-    Console().print(table)
+    told = table("fault", "stage", "what happens, and where it was seen in life", rows=(
+        (fault.name, str(fault.stage), f"{fault.what} ({fault.cites})") for fault in FAULTS.values()
+    ))  # fmt: skip
+    told.columns[0].no_wrap = True
+    show(told)
     return 0
 
 
@@ -101,10 +110,11 @@ def faults(as_json: bool) -> int:
 @_folder
 @click.argument("node")
 @click.argument("fault")
-def inject(folder: Path, node: str, fault: str) -> int:
+@as_json
+def inject(folder: Path, node: str, fault: str, as_json: bool) -> int:
     """Break NODE ("*" = all) with FAULT; `rackmint lab faults` lists them."""
     _ask(folder, "POST", "/inject", {"node": node, "fault": fault})
-    click.echo(f"{node}: {fault} injected")
+    answer(as_json, f"{node}: {fault} injected", node=node, injected=fault)
     return 0
 
 
@@ -112,10 +122,11 @@ def inject(folder: Path, node: str, fault: str) -> int:
 @_folder
 @click.argument("node")
 @click.argument("fault", required=False, default="")
-def heal(folder: Path, node: str, fault: str) -> int:
+@as_json
+def heal(folder: Path, node: str, fault: str, as_json: bool) -> int:
     """Mend NODE ("*" = all) of FAULT, or of all of them."""
     _ask(folder, "POST", "/heal", {"node": node, "fault": fault})
-    click.echo(f"{node}: {fault or 'all faults'} healed")
+    answer(as_json, f"{node}: {fault or 'all faults'} healed", node=node, healed=fault or "all")
     return 0
 
 
@@ -139,27 +150,30 @@ def start_lab_process(folder: Path, *, nodes: int, racks: int, scale: float, see
     raise BadSettings(f"the lab did not come up: {words[-1] if words else 'no word'}. See {folder / 'lab.log'}")
 
 
-def stop_lab_process(folder: Path) -> None:
-    """End the lab's process; quiet when there is none."""
+def stop_lab_process(folder: Path) -> bool:
+    """End the lab's process; whether there was one."""
+    if not _answers(folder):  # a process number in a file of an earlier day may be anybody's by now
+        return False
     try:
         pid = int(json.loads((folder / "lab.json").read_text())["pid"])
         os.kill(pid, signal.SIGTERM)
     except (OSError, ValueError, KeyError):
-        return
+        return False
     ends = time.monotonic() + 10
     while time.monotonic() < ends and _answers(folder):
         time.sleep(0.05)
+    return True
 
 
 def _ask(folder: Path, method: str, path: str, body: dict[str, str] | None = None) -> Any:
     try:
         url = json.loads((folder / "lab.json").read_text())["control"]
-        answer = requests.request(method, f"{url}{path}", json=body, timeout=30)
+        said = requests.request(method, f"{url}{path}", json=body, timeout=30)
     except (OSError, ValueError, KeyError) as error:
         raise BadSettings(f"no lab answers in {folder}. Start one with `rackmint lab up`") from error
-    if not answer.ok:
-        raise BadSettings(f"the lab says: {answer.text.strip()[:500]}")
-    return answer.json()
+    if not said.ok:
+        raise BadSettings(f"the lab says: {said.text.strip()[:500]}")
+    return said.json()
 
 
 def _answers(folder: Path) -> bool:

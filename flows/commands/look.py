@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import ExitStack
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
+from flows.commands.options import as_json, document
+from flows.render import fold
+from flows.render.console import show
+from flows.render.terminal import gap_in_words, table
 from flows.render.text import plain
 from flows.settings import Settings, load_settings
+from flows.site import pins_of
 from inventory.deadline import Deadline
 from inventory.errors import BadSettings
-from inventory.redfish import BmcLogin, look_as_json
+from inventory.ledger import Ledger
+from inventory.redfish import BmcLogin, PinStore, look_as_json
+
+_COLUMNS = {
+    "gpus": ("slot", "model", "serial", "firmware", "uuid"),
+    "nics": ("slot", "model", "serial", "firmware"),
+    "drives": ("slot", "model", "serial", "firmware"),
+}
 
 
 @click.command()
@@ -22,22 +33,33 @@ from inventory.redfish import BmcLogin, look_as_json
 @click.option("--username", default="", metavar="REFERENCE", help="env:NAME or file:PATH; else the site's, else none.")
 @click.option("--password", default="", metavar="REFERENCE", help="env:NAME or file:PATH; never the value itself.")
 @click.option("--timeout", "timeout_s", default=180.0, show_default=True, help="Seconds for the whole look.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+@as_json
 @click.pass_obj
 def look(settings_file: str, url: str, username: str, password: str, timeout_s: float, as_json: bool) -> int:
-    """Read one BMC over Redfish; nothing is changed on it."""
+    """Read one BMC over Redfish.
+
+    Nothing is changed on it, and no settings are needed. The site's own login is sent over HTTPS only, and only to a
+    BMC whose certificate is the one seen before.
+    """
+    address = url if "://" in url else f"https://{url}"
+    if not address.startswith(("https://", "http://")):
+        raise click.UsageError(f"{url}: a BMC's address begins with https:// or http://")
     settings = _settings(settings_file)
-    login = None
-    if username or password or settings_file:
-        login = BmcLogin(
-            settings.secret(username or settings.bmc.username).reveal(),
-            settings.secret(password or settings.bmc.password),
-        )
-    seen = look_as_json(url, login, tls=settings.bmc.tls, deadline=Deadline(url, timeout_s))
+    with ExitStack() as stack:
+        login, pins = None, None
+        if username or password:
+            login = BmcLogin(
+                settings.secret(username or settings.bmc.username).reveal(),
+                settings.secret(password or settings.bmc.password),
+            )
+        elif settings.file and address.startswith("https://"):
+            login = BmcLogin(settings.secret(settings.bmc.username).reveal(), settings.secret(settings.bmc.password))
+            pins = _pins(settings, stack)
+        seen = look_as_json(address, login, tls=settings.bmc.tls, pins=pins, deadline=Deadline(address, timeout_s))
     if as_json:
-        click.echo(json.dumps(seen, indent=1, default=str))
+        document(seen)
     else:
-        _show(seen)
+        show(_page(seen))
     return 0 if seen["nodes"] else 2
 
 
@@ -51,27 +73,36 @@ def _settings(settings_file: str) -> Settings:
         return Settings(site="none")
 
 
-def _show(seen: dict[str, Any]) -> None:
-    console = Console()
+def _pins(settings: Settings, stack: ExitStack) -> PinStore:
+    ledger = Ledger.open(settings.ledger_url)
+    stack.callback(ledger.close)
+    return pins_of(ledger)
+
+
+def _page(seen: dict[str, Any]) -> RenderableType:
+    lines: list[RenderableType] = []
     for node in seen["nodes"]:
-        identity = node["identity"]
-        head = " ".join(str(identity[name] or "?") for name in ("manufacturer", "model", "serial"))
-        console.print(Text(f"\n{plain(head)}", style="bold"), highlight=False)
-        console.print(_parts("GPU", node["gpus"], ("slot", "model", "serial", "firmware", "uuid")))
-        console.print(_parts("NIC", node["nics"], ("slot", "model", "serial", "firmware")))
-        console.print(
-            Text(f"{len(node['firmware'])} firmware versions, {len(node['bios']['attributes'])} BIOS settings")
-        )
-        if node["missing"]:
-            console.print(Text(f"What could not be read: {len(node['missing'])} facts", style="yellow"))
-            console.print(_parts("", node["missing"][:20], ("fact", "reason", "uri")))
-    console.print(Text(f"{seen['requests']} requests", style="dim"))
+        lines += [*_node(node), Text("")]
+    return Group(*lines, Text(f"{len(seen['nodes'])} nodes, {seen['requests']} requests", style="dim"))
 
 
-def _parts(what: str, parts: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:
-    table = Table(box=None, padding=(0, 1))
-    for column in columns:
-        table.add_column(f"{what} {column}".strip(), overflow="fold")
-    for part in parts:
-        table.add_row(*(Text(plain(str(part[column] if part[column] is not None else "-"), 120)) for column in columns))
-    return table
+def _node(node: dict[str, Any]) -> list[RenderableType]:
+    identity = node["identity"]
+    head = " ".join(str(identity[name] or "?") for name in ("manufacturer", "model", "serial"))
+    power = plain(str(node["power"] or "not told"))
+    lines: list[RenderableType] = [Text(f"{plain(head)}: power {power}", style="bold")]
+    for kind, columns in _COLUMNS.items():
+        if node[kind]:
+            lines.append(_parts(kind.removesuffix("s"), node[kind], columns))
+        else:
+            lines.append(Text(f"no {kind}", style="yellow"))
+    firmware, settings = len(node["firmware"]), len(node["bios"]["attributes"])
+    lines.append(Text(f"{len(node['dimms'])} DIMMs, {firmware} firmware versions, {settings} BIOS settings"))
+    gaps = fold.gaps((gap["fact"], gap["reason"]) for gap in node["missing"])
+    return [*lines, *(Text(f"not read: {gap_in_words(*gap)}", style="yellow") for gap in gaps)]
+
+
+def _parts(what: str, parts: list[dict[str, Any]], columns: tuple[str, ...]) -> RenderableType:
+    heads = (f"{what} {columns[0]}", *columns[1:])
+    rows = [[str(part[column] if part[column] is not None else "-")[:120] for column in columns] for part in parts]
+    return table(*heads, rows=rows)

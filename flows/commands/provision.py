@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import click
-from rich.console import Console
 
 from flows.board import WATCHING, Board
+from flows.commands.options import as_json as _as_json
+from flows.commands.options import document
 from flows.local_server import start_server
 from flows.plan import RackPlan, plan_rack
 from flows.rack import new_run_id, nodes_of, outcome_of
+from flows.render.console import console, show
 from flows.render.grid import watching
-from flows.render.terminal import rack_plan, rack_report, show
+from flows.render.plans import rack_plan
+from flows.render.terminal import rack_report
+from flows.render.text import about
 from flows.settings import Settings, load_settings, ship_prefect_settings
 from flows.site import Site
 from inventory.errors import Cancelled, RackmintError
@@ -26,9 +30,9 @@ EXIT = {Verdict.ACCEPTED: 0, Verdict.REJECTED: 1, Verdict.UNDECIDED: 2}
 
 Flow = Callable[[], Awaitable[Any]]
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 _nodes = click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be repeated.")
-_reimage = click.option("--reimage", multiple=True, metavar="NAME", help="Wipe this node though it is in service.")
+_reimage = click.option("--reimage", multiple=True, metavar="NAME",
+                        help="Wipe this node though in service or with foreign data; may be repeated.")  # fmt: skip
 
 
 @click.command()
@@ -38,13 +42,20 @@ _reimage = click.option("--reimage", multiple=True, metavar="NAME", help="Wipe t
 @_as_json
 @click.pass_obj
 def plan(settings_file: str, rack: str, nodes: tuple[str, ...], reimage: tuple[str, ...], as_json: bool) -> int:
-    """Say what `provision RACK` would do to each node and why; nothing is changed."""
+    """Say what provisioning a rack would do.
+
+    For each node: which stages would run and why, how many POSTs and minutes they cost, and what would be lost for
+    ever. Every node is looked at; nothing is changed. Exit code 2 when every node would be left alone.
+    """
     site = Site.open(load_settings(settings_file))
     try:
         made = _plan(site, rack, nodes, reimage)
     finally:
         site.close()
-    _show_plan(made, as_json)
+    if as_json:
+        document(made.model_dump(mode="json"))
+    else:
+        show(rack_plan(made))
     return 0 if made.able else 2
 
 
@@ -58,7 +69,11 @@ def plan(settings_file: str, rack: str, nodes: tuple[str, ...], reimage: tuple[s
 def provision(
     settings_file: str, rack: str, nodes: tuple[str, ...], reimage: tuple[str, ...], yes: bool, as_json: bool
 ) -> int:
-    """Take a rack from cold to certified: discover, inspect, image, tune, burn in, record, join."""
+    """Take a rack from cold to certified.
+
+    Discover, inspect, image, tune, burn in, record and join every node, after showing the plan and asking. What was
+    proven before and has not changed is kept. Interrupted or killed, the same command goes on where it stopped.
+    """
     settings = load_settings(settings_file)
     site = Site.open(settings)
     ship_prefect_settings(settings.state)
@@ -69,31 +84,49 @@ def provision(
         finally:
             site.close()
         if not as_json:
-            _show_plan(made, as_json)
-        if not made.able:
-            raise RackmintError(f"rack {rack}: nothing to do: every node is refused by the plan")
-        if not yes:
-            click.confirm("Go on?", abort=True, err=as_json)
+            show(rack_plan(made))
+        _agree(made, yes)
+        from flows.provision import provision_rack  # takes a second or two, in which the server comes up further
+
+        run_id, refused = new_run_id(), tuple(node.node.name for node in made.nodes if node.refused)
         _note(server.wait())
-        run_id = new_run_id()
-
-        def flow() -> Awaitable[Any]:
-            from flows.provision import provision_rack
-
-            return provision_rack(rack, settings.file, run_id, made.able, made.wipe, reimage, return_state=True)
-
-        return _run(settings, run_id, flow, as_json)
+        return _run(
+            settings,
+            run_id,
+            lambda: provision_rack(
+                rack, settings.file, run_id, (*made.able, *refused), made.wipe, reimage, refused, return_state=True
+            ),
+            as_json,
+        )
     finally:
         server.stop()
 
 
+def _agree(made: RackPlan, yes: bool) -> None:
+    """The operator's word, before anything is changed."""
+    if not made.able:
+        said = "; ".join(f"{node.node.name}: {about(node.node.name, node.refused)}" for node in made.nodes)
+        raise RackmintError(f"rack {made.rack}: nothing to do: {said or 'NetBox names no node in it'}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody is there to be asked. Look at `rackmint plan`, then agree with --yes")
+    question = f"Wipe {len(made.wipe)} disks and go on?" if made.wipe else "Go on?"
+    if not click.confirm(question, err=True):
+        raise Cancelled("not agreed to: nothing was changed")
+
+
 @click.command()
 @click.argument("rack", required=False, default="")
-@click.option("--due", is_flag=True, help="Only nodes whose certificate is due or stale.")
+@click.option("--due", is_flag=True, help="Only nodes whose certificate is due or revoked.")
 @_as_json
 @click.pass_obj
 def revalidate(settings_file: str, rack: str, due: bool, as_json: bool) -> int:
-    """Prove joined nodes again: cordon, the stages that change nothing, then renew or quarantine."""
+    """Prove joined nodes again.
+
+    Cordon, run the stages that change nothing, then renew the certificate or quarantine the node. Only what was
+    cordoned here is uncordoned.
+    """
     if not rack and not due:
         raise click.UsageError("name a rack, or use --due")
     settings = load_settings(settings_file)
@@ -101,15 +134,13 @@ def revalidate(settings_file: str, rack: str, due: bool, as_json: bool) -> int:
     ship_prefect_settings(settings.state)
     server = start_server(settings.state)
     try:
-        _note(server.wait())
+        from flows.revalidate import revalidate_rack
+
         run_id = new_run_id()
-
-        def flow() -> Awaitable[Any]:
-            from flows.revalidate import revalidate_rack
-
-            return revalidate_rack(rack, settings.file, run_id, due, return_state=True)
-
-        return _run(settings, run_id, flow, as_json)
+        _note(server.wait())
+        return _run(
+            settings, run_id, lambda: revalidate_rack(rack, settings.file, run_id, due, return_state=True), as_json
+        )
     finally:
         server.stop()
 
@@ -118,33 +149,37 @@ def _plan(site: Site, rack: str, nodes: tuple[str, ...], reimage: tuple[str, ...
     return plan_rack(site, rack, nodes_of(site, rack, nodes), frozenset(reimage))
 
 
-def _show_plan(made: RackPlan, as_json: bool) -> None:
-    if as_json:
-        click.echo(made.model_dump_json(indent=1))
-    else:
-        show(Console(), rack_plan(made))
-
-
 def _run(settings: Settings, run_id: str, flow: Flow, as_json: bool) -> int:
-    """Watch a flow to its end and print its report."""
+    """Watch a flow to its end and print its report; what broke it off is raised here."""
     board = Board()
     WATCHING.set(board)
-    console = Console(stderr=as_json)
-    with watching(board, console):
-        state = asyncio.run(_awaited(flow))
+    with watching(board, console(stderr=as_json)):
+        broke = to_the_end(flow)
     report = _report(settings, run_id)
     if report is None:
-        raise Cancelled(f"run {run_id} ended as {state.name}: {state.message}")
+        raise broke or Cancelled(f"run {run_id} was stopped before it had a report")
     if as_json:
-        click.echo(json.dumps(report.model_dump(mode="json"), indent=1))
+        document(report.model_dump(mode="json"))
     else:
-        show(Console(), rack_report(report))
+        show(rack_report(report))
         click.echo(f"The whole report: rackmint report {run_id} --html report.html")
     return EXIT[outcome_of(report)]
 
 
-async def _awaited(flow: Flow) -> Any:
-    return await flow()
+def to_the_end(flow: Flow) -> BaseException | None:
+    """Run a flow and tell Prefect all of it; what broke it off, if anything did."""
+    from flows.tasks import tell_the_rest
+
+    try:
+        return asyncio.run(_awaited(flow))
+    finally:
+        tell_the_rest()
+
+
+async def _awaited(flow: Flow) -> BaseException | None:
+    state = await flow()
+    broke = await state.aresult(raise_on_failure=False)
+    return broke if isinstance(broke, BaseException) else None
 
 
 def _report(settings: Settings, run_id: str) -> RackReport | None:

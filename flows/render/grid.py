@@ -6,14 +6,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from flows.board import BAD, Board, Cell
-from flows.render.text import plain
+from flows.render.text import about, plain
 from inventory.report import Stage
+
+Row = tuple[str, dict[Stage, Cell]]
 
 # (sign, style) by state; the sign alone tells the state where there is no colour.
 _SIGNS = {
@@ -24,36 +26,60 @@ _SIGNS = {
     "error": ("ERROR", "bold yellow"),
     "not_run": ("not run", "yellow"),
 }
+_LONG = (Stage.IMAGE, Stage.BURN_IN)  # the stages whose beginning is worth a line of its own
 _REFRESH_PER_S = 4  # our choice: smooth enough to look alive, cheap enough on a jump host
+_BESIDE_ROWS = 4  # head, sums, and a line of air, so that the grid never scrolls
 
 
 @contextmanager
-def watching(board: Board, console: Console) -> Iterator[None]:
+def watching(board: Board, out: Console) -> Iterator[None]:
     """Show the board while the block runs."""
-    if console.is_terminal:
-        with Live(_Grid(board), console=console, refresh_per_second=_REFRESH_PER_S, transient=False):
+    if out.is_terminal:
+        with Live(_Grid(board), console=out, refresh_per_second=_REFRESH_PER_S, vertical_overflow="crop"):
             yield
     else:
-        board.listeners.append(lambda node, stage, cell: _line(console, node, stage, cell))
+        board.listeners.append(lambda node, stage, cell: _line(out, node, stage, cell))
         yield
 
 
 class _Grid:
-    """Drawn anew at each refresh."""
+    """Drawn anew at each refresh; on a rack taller than the screen, nodes where something happens come first."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
+        self.began = time.monotonic()
 
-    def __rich__(self) -> Table:
-        table = Table(box=None, padding=(0, 1), expand=False)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = sorted(self.board.snapshot().items())
+        room = max(1, (options.height or console.height) - _BESIDE_ROWS)
+        shown = rows if len(rows) <= room else sorted(sorted(rows, key=_rank)[:room])
+        yield Group(self._table(shown), self._sums(rows, len(rows) - len(shown)))
+
+    def _table(self, rows: list[Row]) -> Table:
+        table = Table(box=None, padding=(0, 1), expand=True)
         table.add_column("node", style="bold", no_wrap=True)
         for stage in Stage:
-            table.add_column(stage.value.replace("_", " "), no_wrap=True)
-        table.add_column("waiting for / cause", overflow="fold")
-        for node, cells in sorted(self.board.snapshot().items()):
-            said = plain(self.board.notes.get(node, "") or _doing(cells), 160)
-            table.add_row(Text(plain(node, 32)), *(_cell(cells.get(stage)) for stage in Stage), Text(said))
+            table.add_column(_name(stage), no_wrap=True, min_width=7)
+        table.add_column("waits for / cause", no_wrap=True, overflow="ellipsis", ratio=1)
+        for node, cells in rows:
+            said = about(node, self.board.notes.get(node, "") or _doing(cells), 160)
+            table.add_row(Text(plain(node, 20)), *(_cell(cells.get(stage)) for stage in Stage), Text(said))
         return table
+
+    def _sums(self, rows: list[Row], hidden: int) -> Text:
+        ranks = [_rank(row) for row in rows]
+        words = f"{ranks.count(_BAD)} stopped, {ranks.count(_BUSY)} at work, {ranks.count(_CALM)} without trouble"
+        more = f"; {hidden} more nodes are not shown" if hidden else ""
+        return Text(f"\n {_span(time.monotonic() - self.began)}: {words}{more}", style="dim")
+
+
+_BAD, _BUSY, _CALM = range(3)
+
+
+def _rank(row: Row) -> int:
+    """What an operator wants to see first."""
+    states = {cell.state for cell in row[1].values()}
+    return _BAD if states & BAD else _BUSY if "running" in states else _CALM
 
 
 def _cell(cell: Cell | None) -> Text:
@@ -77,14 +103,22 @@ def _doing(cells: dict[Stage, Cell]) -> str:
     return ""
 
 
-def _line(console: Console, node: str, stage: Stage, cell: Cell) -> None:
+def _line(out: Console, node: str, stage: Stage, cell: Cell) -> None:
     """One line per transition, for logs and pipes."""
     if cell.state == "running":
-        text = f"{node} {stage.value}: begins, {_span(cell.budget_s)} at most"
+        if stage not in _LONG:
+            return
+        text = f"{node} {_name(stage)}: begins, {_span(cell.budget_s)} at most"
+    elif cell.state == "reused":
+        text = f"{node} {_name(stage)}: kept"
     else:
-        text = f"{node} {stage.value}: {_SIGNS.get(cell.state, (cell.state, ''))[0]} after {cell.took_s:.1f} s"
-        text += f": {cell.said}" if cell.said else ""
-    console.print(Text(plain(text)), soft_wrap=True)
+        text = f"{node} {_name(stage)}: {_SIGNS.get(cell.state, (cell.state, ''))[0]} after {cell.took_s:.1f} s"
+        text += f": {about(node, cell.said)}" if cell.said else ""
+    out.print(Text(plain(text)), soft_wrap=True)
+
+
+def _name(stage: Stage) -> str:
+    return stage.value.replace("_", " ")
 
 
 def _span(seconds: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jinja2
 
 from flows.render.text import plain
@@ -11,7 +13,7 @@ from inventory.report import RackReport
 _ORDER = [Outcome.FAIL, Outcome.ERROR, Outcome.NOT_RUN, Outcome.NOT_APPLICABLE, Outcome.PASS]
 
 
-def page(report: RackReport, *, evidence_url: str = "") -> str:
+def page(report: RackReport, *, evidence_url: str = "", beside: Path | None = None) -> str:
     """The whole report. Escaping is on for every value; nothing is fetched from anywhere."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("flows.render"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
+from inventory.netbox.parts import bay_key
 from inventory.netbox.wire import Row, Wire
 from inventory.netbox.writing import TAG, add_makers, slug
 
 ROLE = "gpu-node"
+Add = Callable[[str, list[Row]], list[Row]]  # (path, rows) → the rows as NetBox keeps them
 _WHO = "NetBox catalogue"
 
 # Text, not selections: NetBox 4.7 answers selections as objects, which clients write back wrongly (pynetbox#806).
@@ -36,55 +39,78 @@ MODULE_FIELDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def ensure_catalogue(wire: Wire, shapes: Iterable[tuple[str, str, Sequence[str]]] = ()) -> tuple[str, ...]:
-    """Add what lacks, change nothing that is there; what was added, in words. Needs a token that may."""
+def ensure_catalogue(
+    wire: Wire, shapes: Iterable[tuple[str, str, Sequence[str]]] = (), *, plan_only: bool = False
+) -> tuple[str, ...]:
+    """Add what lacks, change nothing that is there; what was added, in words. Needs a token that may.
+
+    With `plan_only` nothing is added: the same words say what would be.
+    """
+    add = _add_nothing if plan_only else partial(_add, wire)
     added = [
-        *_fields(wire, "dcim.device", DEVICE_FIELDS),
-        *_fields(wire, "dcim.module", MODULE_FIELDS),
-        *_by_slug(wire, "extras/tags", {"name": TAG, "slug": TAG}),
-        *_by_slug(wire, "dcim/device-roles", {"name": "GPU node", "slug": ROLE, "color": "4caf50"}),
+        *_fields(wire, add, "dcim.device", DEVICE_FIELDS),
+        *_fields(wire, add, "dcim.module", MODULE_FIELDS),
+        *_by_slug(wire, add, "extras/tags", {"name": TAG, "slug": TAG}),
+        *_by_slug(wire, add, "dcim/device-roles", {"name": "GPU node", "slug": ROLE, "color": "4caf50"}),
     ]
     for manufacturer, model, bays in shapes:
-        added += _device_type(wire, manufacturer, model, bays)
+        same = [row for row in wire.listed("dcim/device-types", model=model) if _made_by(row, manufacturer)]
+        added += _device_type(wire, add, same[0] if same else None, (manufacturer, model, bays))
     return tuple(added)
 
 
-def _fields(wire: Wire, object_type: str, fields: Mapping[str, tuple[str, str]]) -> list[str]:
-    held = {row["name"]: row for row in wire.listed("extras/custom-fields")}
+def _add(wire: Wire, path: str, rows: list[Row]) -> list[Row]:
+    return wire.post(path, rows, _WHO)
+
+
+def _add_nothing(path: str, rows: list[Row]) -> list[Row]:
+    return rows
+
+
+def _fields(wire: Wire, add: Add, object_type: str, fields: Mapping[str, tuple[str, str]]) -> list[str]:
+    held = {row["name"] for row in wire.listed("extras/custom-fields")}
     rows = [
         {"name": name, "type": kind, "object_types": [object_type], "description": what, "group_name": "rackmint"}
         for name, (kind, what) in fields.items()
         if name not in held
     ]
     if rows:
-        wire.post("extras/custom-fields", rows, _WHO)
+        add("extras/custom-fields", rows)
     return [f"custom field {row['name']} on {object_type}" for row in rows]
 
 
-def _by_slug(wire: Wire, path: str, row: Row) -> list[str]:
+def _by_slug(wire: Wire, add: Add, path: str, row: Row) -> list[str]:
     if wire.listed(path, slug=row["slug"]):
         return []
-    wire.post(path, [row], _WHO)
+    add(path, [row])
     return [f"{path} {row['slug']}"]
 
 
-def _device_type(wire: Wire, manufacturer: str, model: str, bays: Sequence[str]) -> list[str]:
+def _device_type(wire: Wire, add: Add, held: Row | None, shape: tuple[str, str, Sequence[str]]) -> list[str]:
     """A device type with a BMC port and its bays; bays that an existing type lacks are added to the type alone."""
+    manufacturer, model, bays = shape
+    lacking = _lacking_bays(wire, held, bays)
+    said = [*([] if held else [f"device type {model}"]), *(f"bay {name} of {model}" for name in lacking)]
+    if add is _add_nothing:
+        return said
     makers = add_makers(wire, {manufacturer}, _WHO)
-    held = wire.listed("dcim/device-types", model=model, manufacturer_id=makers[manufacturer])
     body = {"manufacturer": makers[manufacturer], "model": model, "slug": slug(model), "u_height": 6}
-    made = held[0] if held else wire.post("dcim/device-types", [body], _WHO)[0]
-    lacking = _lacking_bays(wire, int(made["id"]), bays)
+    made = held or add("dcim/device-types", [body])[0]
     if lacking:
         rows = [{"device_type": made["id"], "name": name, "position": name[:30]} for name in lacking]
-        wire.post("dcim/module-bay-templates", rows, _WHO)
-    ports = wire.listed("dcim/interface-templates", device_type_id=made["id"])
-    if not ports:
+        add("dcim/module-bay-templates", rows)
+    if not wire.listed("dcim/interface-templates", device_type_id=made["id"]):
         port = {"device_type": made["id"], "name": "BMC", "type": "1000base-t", "mgmt_only": True}
-        wire.post("dcim/interface-templates", [port], _WHO)
-    return [*([] if held else [f"device type {model}"]), *(f"bay {name} of {model}" for name in lacking)]
+        add("dcim/interface-templates", [port])
+    return said
 
 
-def _lacking_bays(wire: Wire, device_type_id: int, bays: Sequence[str]) -> list[str]:
-    held = {row["name"] for row in wire.listed("dcim/module-bay-templates", device_type_id=device_type_id)}
-    return [name for name in bays if name not in held]
+def _made_by(device_type: Row, manufacturer: str) -> bool:
+    return bay_key(device_type["manufacturer"]["name"]) == bay_key(manufacturer)
+
+
+def _lacking_bays(wire: Wire, held: Row | None, bays: Sequence[str]) -> list[str]:
+    if held is None:
+        return list(bays)
+    there = {row["name"] for row in wire.listed("dcim/module-bay-templates", device_type_id=held["id"])}
+    return [name for name in bays if name not in there]

@@ -143,9 +143,11 @@ class NetBox:
         """Move a node to `active` or `failed`, with custom `fields` if any; the number of writes, 0 = so already."""
         return claims.set_status(self._wire, self.read(netbox_id), status, run_id, fields or {})
 
-    def ensure_catalogue(self, shapes: Iterable[tuple[str, str, Sequence[str]]] = ()) -> tuple[str, ...]:
+    def ensure_catalogue(
+        self, shapes: Iterable[tuple[str, str, Sequence[str]]] = (), *, plan_only: bool = False
+    ) -> tuple[str, ...]:
         """Custom fields, tag, role, and device types (maker, model, bays) that lack; what was added, in words."""
-        return ensure_catalogue(self._wire, shapes)
+        return ensure_catalogue(self._wire, shapes, plan_only=plan_only)
 
     def _rack_id(self, rack: str) -> int:
         found = self._wire.listed("dcim/racks", name=rack, fields=("id", "name", "site"))
