@@ -20,9 +20,8 @@ from inventory.deadline import Deadline
 from inventory.errors import BadSettings, BudgetSpent, ChangeNotApplied, LoginRefused, NodeUnreachable
 from inventory.evidence import EvidenceStore
 from inventory.findings import Finding, Outcome, good
-from inventory.inband import read_image_digest, read_software
+from inventory.inband import read_software
 from inventory.ledger import AttemptEvent
-from inventory.model import Software
 from inventory.redfish import Bmc
 from inventory.report import NodeReport, Stage, StageRecord
 from os_images.compatibility import check_compatibility
@@ -34,7 +33,7 @@ from os_images.installers.agent_image import (
     phoned_home,
     watch,
 )
-from os_images.verify import verify
+from os_images.verify import same_version, verify
 
 T = TypeVar("T")
 STAGE = Stage.IMAGE
@@ -55,14 +54,14 @@ _AGENT_SHARE, _FIRST_BOOT_SHARE = 0.4, 0.4
 
 def inputs(report: NodeReport, site: NodeSite) -> dict[str, str]:
     """The image, the chassis and its boot disk, and what the node itself says is on it now."""
-    digest_there = image_on(site, address_of(report, site))
+    there = image_on(site, address_of(report, site))
     drives = sorted(drive.serial or drive.id for drive in report.inventory.drives)
     return {
         "image": site.manifest.digest,
         "versions": digest(site.manifest.versions),
         "chassis": report.inventory.identity.serial or "",
         "drives": digest(drives),
-        "on the node": "nothing that answers" if digest_there is None else digest_there or "another image",
+        "on the node": there.said if there else "nothing that answers",
     }
 
 
@@ -73,14 +72,32 @@ def address_of(report: NodeReport, site: NodeSite) -> str:
     return home.addresses[0] if home and home.addresses else report.address
 
 
-def look_inside(site: NodeSite, address: str) -> tuple[Software, tuple[Finding, ...]] | None:
-    """What runs on the node and what it would not tell, or None when nobody there answers to our key."""
-    return _asked(site, address, read_software)
+class OnNode(NamedTuple):
+    """What the node itself says is laid on it."""
+
+    digest: str  # of the image; empty when it is none of ours
+    drifted: tuple[str, ...] = ()  # versions that are not the image's any more
+
+    @property
+    def said(self) -> str:
+        """As a stage's input: the digest alone when all is as it was laid."""
+        return " ".join((self.digest or "another image", *self.drifted))
 
 
-def image_on(site: NodeSite, address: str) -> str | None:
-    """The digest of the image on the node; empty when it is none of ours, None when nobody answers."""
-    return _asked(site, address, read_image_digest)
+def image_on(site: NodeSite, address: str) -> OnNode | None:
+    """Which image is on the node, and what was changed since it was laid; None when nobody answers."""
+    told = _asked(site, address, read_software)
+    if told is None:
+        return None
+    software, _ = told
+    stated = site.manifest.versions if software.image_digest == site.manifest.digest else {}
+    versions = {name: str(getattr(software, name, None) or "") for name in stated}
+    return OnNode(
+        software.image_digest or "",
+        tuple(
+            f"{name} {told}" for name, told in versions.items() if told and not same_version(name, told, stated[name])
+        ),
+    )
 
 
 def _asked(site: NodeSite, address: str, question: Callable[[Shell, EvidenceStore], T]) -> T | None:
@@ -103,7 +120,8 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     if not good(fits):
         return StageRecord(stage=STAGE, findings=fits)
     address = address_of(report, site)
-    if image_on(site, address) == site.manifest.digest:
+    there = image_on(site, address)
+    if there and there.digest == site.manifest.digest and not (there.drifted and site.may_wipe):
         return _proven(site, fits, address, did=(), posts=0)
     return _lay(report, site, fits)
 

@@ -17,6 +17,6 @@ A tool that is not installed answers with exit 127, as `timeout` does; for a fil
 
 from inventory.inband.asking import Asking
 from inventory.inband.counters import counters_of, read_counters
-from inventory.inband.reading import InBand, read_image_digest, read_inband, read_software
+from inventory.inband.reading import InBand, read_inband, read_software
 
-__all__ = ["Asking", "InBand", "counters_of", "read_counters", "read_image_digest", "read_inband", "read_software"]
+__all__ = ["Asking", "InBand", "counters_of", "read_counters", "read_inband", "read_software"]

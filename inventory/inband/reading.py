@@ -71,12 +71,6 @@ def read_software(shell: Shell, store: EvidenceStore) -> tuple[Software, tuple[F
     return software, asking.trouble
 
 
-def read_image_digest(shell: Shell, store: EvidenceStore) -> str:
-    """Which image was laid on the node, as its seed tells; empty when it was not one of ours."""
-    image = Asking(shell, store).value(host.IMAGE)
-    return (image.digest or "") if image else ""
-
-
 def _identity(asking: Asking) -> Identity:
     return Identity(serial=asking.value(host.SERIAL), uuid=asking.value(host.MACHINE_UUID))
 
