@@ -12,7 +12,7 @@ from pathlib import Path
 
 import requests
 
-from flows.settings import prefect_api_url, use_prefect_api
+from flows.settings import prefect_api_url, prefect_environment, use_prefect_api
 
 _HEALTHY_WITHIN_S = 60.0  # measured: 4-10 s to healthy alone, up to 47 s on a busy pair of cores
 
@@ -66,6 +66,7 @@ def start_server(state: Path) -> LocalServer:
     with (home / "server.log").open("ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"],
+            env=prefect_environment(state),  # its files lie under `state`, whoever started it
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -111,8 +111,12 @@ class Settings(Frozen):
         return resolve(reference, os.environ)
 
 
+# Keys outside any section that the environment may set; `file` is where the settings were read.
+_PLAIN = frozenset(Settings.model_fields) - {"file", "bmc", "ssh", "netbox", "fleet", "images", "pace", "limits"}
+
+
 def load_settings(file: str = "", environment: Mapping[str, str] | None = None) -> Settings:
-    """Read `file`, `$RACKMINT_SETTINGS` or `./rackmint.toml`, then `RACKMINT_SECTION__KEY` from the environment.
+    """Read `file`, `$RACKMINT_SETTINGS` or `./rackmint.toml`, then `RACKMINT_[SECTION__]KEY` from the environment.
 
     Raises `BadSettings` naming the file, the key and what is wrong with it.
     """
@@ -120,15 +124,24 @@ def load_settings(file: str = "", environment: Mapping[str, str] | None = None) 
     path = Path(file or env.get("RACKMINT_SETTINGS", "") or "rackmint.toml")
     data = _read(path)
     for name, value in env.items():
-        if name.startswith(_PREFIX) and "__" in name:
-            section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
-            data.setdefault(section, {})[key] = value
+        _override(data, name, value)
     try:
         return Settings.model_validate({**data, "file": str(path.resolve())})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise BadSettings(f"{path}: {where}: {first['msg']}. Mend the setting") from error
+
+
+def _override(data: dict[str, Any], name: str, value: str) -> None:
+    """`RACKMINT_TRACE` is the key `trace`, `RACKMINT_PACE__POLL_S` is `poll_s` of `[pace]`; others are not ours."""
+    if not name.startswith(_PREFIX):
+        return
+    section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
+    if key:
+        data.setdefault(section, {})[key] = value
+    elif section in _PLAIN:
+        data[section] = value
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -150,6 +163,11 @@ def ship_prefect_settings(state: Path) -> None:
 
     Must be called before Prefect is imported.
     """
+    os.environ.update(prefect_environment(state))
+
+
+def prefect_environment(state: Path) -> dict[str, str]:
+    """The environment with Prefect's shipped settings: what a server of our own is started with."""
     shipped = {
         "PREFECT_HOME": str(state.resolve() / "prefect"),
         # Leases in server memory leak their slots when the server restarts.
@@ -166,8 +184,7 @@ def ship_prefect_settings(state: Path) -> None:
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",  # what goes wrong is told once, by us
         "PREFECT_CLI_PROMPT": "false",
     }
-    for name, value in shipped.items():
-        os.environ.setdefault(name, value)
+    return {**shipped, **os.environ}
 
 
 def prefect_api_url() -> str:
