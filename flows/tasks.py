@@ -34,7 +34,6 @@ async def shown(name: str, work: Callable[[], Awaitable[T]], *, show: bool) -> T
     traced: Any = task(
         name=stage or "node",
         task_run_name=name,
-        tags=[f"stage:{stage}"] if stage else None,
         cache_policy=NO_CACHE,
         persist_result=False,
     )(work)
