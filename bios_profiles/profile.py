@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from inventory.data_files import read_file, read_folders
 from inventory.errors import BadSettings
 from inventory.findings import Finding, Outcome
 from inventory.model import Bios, BiosValue, Frozen, Identity
@@ -158,24 +158,12 @@ def load_profiles(*folders: Path) -> dict[str, BiosProfile]:
 
     Raises `BadSettings` naming the file and the field.
     """
-    found: dict[str, BiosProfile] = {}
-    for folder in (_SHIPPED, *folders):
-        for file in sorted(folder.glob("*.toml")):
-            profile = load_profile(file)
-            found[profile.name] = profile
-    return found
+    return read_folders(load_profile, (_SHIPPED, *folders))
 
 
 def load_profile(file: Path) -> BiosProfile:
     """One profile; raises `BadSettings` naming the file and the field."""
-    try:
-        return BiosProfile.model_validate(tomllib.loads(file.read_text()))
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
-        raise BadSettings(f"BIOS profile {file}: {error}. Mend the file") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadSettings(f"BIOS profile {file}: {where}: {first['msg']}. Mend the field") from error
+    return read_file(BiosProfile, file, "BIOS profile")
 
 
 def _resolved(profile: BiosProfile, bios: Bios) -> dict[str, Setting]:

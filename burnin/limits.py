@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from inventory.errors import BadSettings
+from inventory.data_files import read_file, read_folders
 from inventory.findings import Finding, Outcome, Reading, Threshold
 from inventory.model import Frozen
 
@@ -128,17 +127,9 @@ def load_limits(*folders: Path) -> dict[str, LimitsPack]:
 
     Raises `BadSettings` naming the file and the field.
     """
-    files = (file for folder in (_SHIPPED, *folders) for file in sorted(folder.glob("*.toml")))
-    return {pack.name: pack for pack in map(load_pack, files)}
+    return read_folders(load_pack, (_SHIPPED, *folders))
 
 
 def load_pack(file: Path) -> LimitsPack:
     """One limits pack; raises `BadSettings` naming the file and the field."""
-    try:
-        return LimitsPack.model_validate(tomllib.loads(file.read_text()))
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
-        raise BadSettings(f"limits pack {file}: {error}. Mend the file") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "pack"
-        raise BadSettings(f"limits pack {file}: {where}: {first['msg']}. Mend the field") from error
+    return read_file(LimitsPack, file, "limits pack")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from inventory.errors import BadSettings
+from inventory.data_files import read_file, read_folders
 from inventory.model import Frozen
 
 _SHIPPED = Path(__file__).parent / "classes"
@@ -87,21 +86,9 @@ def load_classes(*folders: Path) -> dict[str, NodeClass]:
 
     Raises `BadSettings` naming the file and the field.
     """
-    found: dict[str, NodeClass] = {}
-    for folder in (_SHIPPED, *folders):
-        for file in sorted(folder.glob("*.toml")):
-            node_class = load_class(file)
-            found[node_class.name] = node_class
-    return found
+    return read_folders(load_class, (_SHIPPED, *folders))
 
 
 def load_class(file: Path) -> NodeClass:
     """One node class; raises `BadSettings` naming the file and the field."""
-    try:
-        return NodeClass.model_validate(tomllib.loads(file.read_text()))
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
-        raise BadSettings(f"node class {file}: {error}. Mend the file") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadSettings(f"node class {file}: {where}: {first['msg']}. Mend the field") from error
+    return read_file(NodeClass, file, "node class")

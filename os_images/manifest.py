@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from inventory.errors import BadSettings
+from inventory.data_files import read_file, read_folders
 from inventory.findings import Finding, Outcome
 from inventory.model import Frozen
 
@@ -91,24 +90,12 @@ def load_manifests(*folders: Path) -> dict[str, ImageManifest]:
 
     Raises `BadSettings` naming the file and the field.
     """
-    found: dict[str, ImageManifest] = {}
-    for folder in (_SHIPPED, *folders):
-        for file in sorted(folder.glob("*.toml")):
-            manifest = load_manifest(file)
-            found[manifest.name] = manifest
-    return found
+    return read_folders(load_manifest, (_SHIPPED, *folders))
 
 
 def load_manifest(file: Path) -> ImageManifest:
     """One manifest, its artifact's path made absolute; raises `BadSettings` naming the file and the field."""
-    try:
-        manifest = ImageManifest.model_validate(tomllib.loads(file.read_text()))
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
-        raise BadSettings(f"image manifest {file}: {error}. Mend the file") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadSettings(f"image manifest {file}: {where}: {first['msg']}. Mend the field") from error
+    manifest = read_file(ImageManifest, file, "image manifest")
     if not manifest.artifact.file:
         return manifest
     place = str((file.parent / manifest.artifact.file).resolve())
