@@ -38,7 +38,7 @@ _POWER_LEAST_S = 5.0  # our choice: a simulated rack on a busy machine still nee
 
 # Our choice: long enough for the slowest healthy machine of a class, short enough for a night shift; a class overrides.
 _DEFAULT_BUDGET_S = {
-    Stage.DISCOVER: 180.0,  # a DGX H100's tree costs 25-45 s with two requests in flight
+    Stage.DISCOVER: 1200.0,  # a DGX H100's tree costs 25-45 s; a node found off needs a POST before its GPUs answer
     Stage.INSPECT: 60.0,
     Stage.IMAGE: 3600.0,  # two POSTs of 5-10 minutes and some GB over the rack's network
     Stage.TUNE: 1800.0,

@@ -6,12 +6,16 @@ from flows.site import NodeSite
 from inventory.errors import BadSettings
 from inventory.findings import Finding, Outcome
 from inventory.model import Inventory, NodeRef
+from inventory.redfish import Bmc
 from inventory.report import NodeReport, Stage, StageRecord
 
 STAGE = Stage.DISCOVER
 
 # What a BMC says when nobody has written a serial. Source: the placeholder list NetBox importers share.
 _PLACEHOLDERS = frozenset({"", "0", "n/a", "none", "default string", "to be filled by o.e.m.", "system serial number"})
+
+# BootProgress.LastState values at which hardware initialisation is over. Source: DMTF DSP8010.
+_POSTED = frozenset({"SystemHardwareInitializationComplete", "SetupEntered", "OSBootStarted", "OSRunning"})
 
 
 def inputs(report: NodeReport, site: NodeSite) -> dict[str, str]:
@@ -25,13 +29,33 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
         raise BadSettings(f"{site.node.name}: the book has no BMC address. Set oob_ip or bmc_url in NetBox")
     with site.bmc() as bmc:
         inventory = bmc.read()
+        asleep = inventory.power == "Off" and not inventory.gpus and site.node_class.gpu.count > 0
+        wake = asleep and site.may_change
+        if wake:
+            inventory = _woken(site, bmc)
         requests = bmc.requests
     return StageRecord(
         stage=STAGE,
         findings=(*_who(site.node, inventory), _read(inventory)),
         inventory=inventory,
+        did=("powered on, because its GPUs do not answer in standby",) if wake else (),
+        posts=1 if wake else 0,
         details={"requests": requests, "missing": len(inventory.missing), "gpus_found_in": inventory.gpus_found_in},
     )
+
+
+def _woken(site: NodeSite, bmc: Bmc) -> Inventory:
+    """Power on from its own disk and read again, as soon as the GPUs answer or POST is through without them."""
+    bmc.eject_media()  # whatever a run that died had in there must not boot now
+    bmc.boot_to_disk()
+    site.step("power_on")
+    bmc.power_on()
+    while True:
+        posted = bmc.boot_progress()[0] in _POSTED
+        inventory = bmc.read()
+        if inventory.gpus or posted:
+            return inventory
+        site.deadline.wait(site.site.settings.pace.poll_s, "POST to come far enough for the GPUs to answer")
 
 
 def _who(node: NodeRef, inventory: Inventory) -> tuple[Finding, ...]:

@@ -6,6 +6,7 @@ does not happen once the old agent has its job. A closed attempt's agent gets no
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from itertools import takewhile
 from typing import NamedTuple
@@ -56,7 +57,8 @@ def under_way(site: NodeSite, bmc: Bmc) -> UnderWay:
     steps = _steps(site, attempt.attempt_id)
     on = bmc.power() in _ON
     if end:
-        return UnderWay(Far.DISK if on and "boot_disk" in steps else Far.LAID, attempt.attempt_id)
+        booting = on and ("boot_disk" in steps or _woken_since(site, events[-1].at))
+        return UnderWay(Far.DISK if booting else Far.LAID, attempt.attempt_id)
     go_on = UnderWay(Far.AGENT, attempt.attempt_id)
     if on and wanted and (_registered(events) or ("power_on" in steps and _may_come(bmc, events))):
         return go_on
@@ -73,6 +75,13 @@ def _steps(site: NodeSite, attempt_id: str) -> set[str]:
     cut_off = takewhile(lambda k: k.record is None or k.record.outcome is Outcome.NOT_RUN, newest_first)
     steps = (step for kept in cut_off for step in ledger.steps(kept.record_id))
     return {step.step for step in steps if step.detail.get("attempt") == attempt_id}
+
+
+def _woken_since(site: NodeSite, at: datetime) -> bool:
+    """Whether discovery found the node off since then, and powered it on from its disk."""
+    ledger = site.site.ledger
+    looks = [kept.record_id for kept in ledger.history(site.node.key) if kept.stage is Stage.DISCOVER]
+    return any(step.step == "power_on" and step.at > at for look in looks for step in ledger.steps(look))
 
 
 def _registered(events: tuple[AttemptEvent, ...]) -> bool:
