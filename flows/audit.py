@@ -22,7 +22,7 @@ from flows.stages.image import address_of
 from inventory.errors import BookUnreachable, NodeTrouble
 from inventory.fleet import FleetNode
 from inventory.inband import read_software
-from inventory.model import Frozen, Inventory, Missing, NodeRef, Software, now
+from inventory.model import Frozen, Inventory, NodeRef, Software, now
 from inventory.netbox.book import BookNode
 from inventory.report import NodeReport, Stage, StageRecord
 
@@ -100,8 +100,7 @@ def audit_node(site: Site, book: BookNode, stop: threading.Event | None = None) 
     if node.node_class not in site.classes:
         return (_no_class(site, book),)
     hall, unreachable = _hall(site, node, stop)
-    read = StageRecord(stage=Stage.DISCOVER, inventory=hall or _unread(unreachable))
-    report = NodeReport(node=node, run_id="audit", records=(read,))
+    report = NodeReport(node=node, run_id="audit", records=(StageRecord(stage=Stage.DISCOVER, inventory=hall),))
     inside, inside_unreachable = _inside(site, report, stop)
     if inside:
         report = report.plus(StageRecord(stage=Stage.IMAGE, software=inside))
@@ -144,11 +143,6 @@ def _hall(site: Site, node: NodeRef, stop: threading.Event | None) -> tuple[Inve
             return bmc.read(), ""
     except NodeTrouble as error:
         return None, str(error)
-
-
-def _unread(why: str) -> Inventory:
-    """Nothing listed because nothing could be read: no part is called gone."""
-    return Inventory(missing=tuple(Missing(fact=fact, reason=why) for fact in ("gpus", "nics", "drives")))
 
 
 def _inside(site: Site, report: NodeReport, stop: threading.Event | None) -> tuple[Software | None, str]:

@@ -8,8 +8,11 @@ from importlib.metadata import version
 from bios_profiles.profile import digest as profile_digest
 from flows.site import Site
 from inventory.certificate import EARNED_BY, NodeCertificate, due, issue, stale
-from inventory.model import NodeRef, now
+from inventory.model import Inventory, Missing, NodeRef, now
 from inventory.report import NodeReport, Stage, StageRecord
+
+# Nothing listed because nothing could be read: no part is called gone.
+_UNREAD = Inventory(missing=tuple(Missing(fact=fact, reason="not read") for fact in ("gpus", "nics", "drives")))
 
 
 def standing(report: NodeReport, site: Site) -> tuple[NodeCertificate | None, tuple[str, ...]]:
@@ -24,7 +27,7 @@ def standing(report: NodeReport, site: Site) -> tuple[NodeCertificate | None, tu
     node_class = site.class_of(report.node)
     reasons = stale(
         newest,
-        report.inventory,
+        report.inventory if any(record.inventory for record in report.records) else _UNREAD,
         report.software,
         profile_digest=profile_digest(site.profiles[node_class.bios_profile]),
         image_digest=site.manifests[node_class.image].artifact.sha256,
@@ -48,7 +51,7 @@ def outdated(proof: StageRecord, node: NodeRef, site: Site) -> str:
     return ""
 
 
-def certify(report: NodeReport, site: Site, *, renew: bool = False) -> NodeReport:
+def certify(report: NodeReport, site: Site) -> NodeReport:
     """The report with its certificate: the standing one when it still binds the truth, else a newly issued one.
 
     A node whose stages did not all pass keeps none.
@@ -56,7 +59,7 @@ def certify(report: NodeReport, site: Site, *, renew: bool = False) -> NodeRepor
     if not all((record := report.record(stage)) and record.passed for stage in EARNED_BY):
         return report
     certificate, reasons = standing(report, site)
-    if certificate and not reasons and not renew and _all_reused(report):
+    if certificate and not reasons and _all_reused(report):
         return report.model_copy(update={"certificate_id": certificate.certificate_id})
     node_class = site.class_of(report.node)
     new = issue(

@@ -20,6 +20,8 @@ from inventory.findings import Finding, Verdict
 from inventory.model import NodeRef, now
 from inventory.report import NodeReport, RackReport
 
+DUE = "due"  # what a re-validation calls the nodes of any rack whose certificates are due
+
 
 def new_run_id() -> str:
     """A run's name: sortable by time, unique, short enough to type."""
@@ -38,9 +40,15 @@ def nodes_of(site: Site, rack: str, names: tuple[str, ...] = ()) -> tuple[NodeRe
     return chosen
 
 
-def due_nodes(site: Site, among: tuple[NodeRef, ...] = ()) -> tuple[NodeRef, ...]:
-    """Nodes whose newest certificate's term is over or that was revoked; of all the ledger knows, or of `among`."""
-    return tuple(node for node in among or site.ledger.nodes() if _is_due(site, node))
+def due_nodes(site: Site, among: tuple[NodeRef, ...] | None = None) -> tuple[NodeRef, ...]:
+    """Nodes whose newest certificate's term is over or that was revoked, as the book has them now.
+
+    Of all nodes the ledger knows, or of `among`.
+    """
+    if among is not None:
+        return tuple(node for node in among if _is_due(site, node))
+    due_ids = [node.netbox_id for node in site.ledger.nodes() if node.netbox_id is not None and _is_due(site, node)]
+    return tuple(book.ref for book in site.netbox().read_many(due_ids)) if due_ids else ()
 
 
 def _is_due(site: Site, node: NodeRef) -> bool:
@@ -105,6 +113,8 @@ def finish(
 def outcome_of(report: RackReport) -> Verdict:
     """The rack in one word: undecided while any node is, else rejected when any is."""
     verdicts = {node.verdict for node in report.nodes}
+    if not verdicts and report.rack == DUE:
+        return Verdict.ACCEPTED  # nothing was due
     if Verdict.UNDECIDED in verdicts or not verdicts:
         return Verdict.UNDECIDED
     return Verdict.REJECTED if Verdict.REJECTED in verdicts else Verdict.ACCEPTED

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prefect import State, flow
 
 from flows.certify import certify
 from flows.fabric import prove_fabric
 from flows.provision import LINE, final_state
-from flows.rack import due_nodes, finish, new_run_id, nodes_of, running
+from flows.rack import DUE, due_nodes, finish, new_run_id, nodes_of, running
 from flows.running import Mandate, Run
 from flows.stages import give_back, hold, record
 from flows.tasks import show_in_prefect, show_rack
+from inventory.findings import Verdict
 from inventory.model import NodeRef, now
 from inventory.report import NodeReport, RackReport
 
@@ -18,38 +21,44 @@ LOOK_ONLY = Mandate(change=False, fresh=True)
 
 
 @flow(name="revalidate-rack", flow_run_name="revalidate {rack} {run_id}", persist_result=False)
-async def revalidate_rack(rack: str, settings_file: str, run_id: str = "", due: bool = False) -> State[None]:
-    """Prove a rack's nodes again, or with `due` those of any rack whose certificate's term is over."""
+async def revalidate_rack(
+    rack: str, settings_file: str, run_id: str = "", due: bool = False, nodes: tuple[str, ...] = ()
+) -> State[None]:
+    """Prove a rack's nodes again, or with `due` those whose certificate's term is over or that was revoked."""
     run_id = run_id or new_run_id()
-    async with running(settings_file, run_id, "revalidate", rack or "due", LOOK_ONLY) as run:
+    async with running(settings_file, run_id, "revalidate", rack or DUE, LOOK_ONLY) as run:
         show_in_prefect(run)
-        report = await revalidate(run, rack, due=due)
+        report = await revalidate(run, rack, due=due, nodes=nodes)
     await show_rack(report)
     return final_state(report)
 
 
-async def revalidate(run: Run, rack: str, *, due: bool = False) -> RackReport:
+async def revalidate(run: Run, rack: str, *, due: bool = False, nodes: tuple[str, ...] = ()) -> RackReport:
     """Every node alone, then against each other, then renewed or quarantined."""
     started_at = now()
-    refs = await run.in_thread(nodes_of, run.site, rack) if rack else ()
+    run.farewells.append(partial(hold.lift, run))
+    refs = await run.in_thread(nodes_of, run.site, rack, nodes) if rack else None
     if due:
         refs = await run.in_thread(due_nodes, run.site, refs)
-    alone = await run.for_each(prove_again, refs)
+    alone = await run.for_each(partial(prove_again, scheduled=due), refs or ())
     proven, rack_findings = await prove_fabric(alone, run)
     done = await run.for_each(renew_or_quarantine, proven)
-    return finish(run, rack or "due", started_at, done, rack_findings)
+    return finish(run, rack or DUE, started_at, done, rack_findings)
 
 
-async def prove_again(node: NodeRef, run: Run) -> NodeReport:
+async def prove_again(node: NodeRef, run: Run, *, scheduled: bool = False) -> NodeReport:
     """One node, held back from new work, through the stages that change nothing."""
     report = NodeReport(node=node, run_id=run.run_id)
-    held = await run.take(node) or await run.in_thread(hold.cordon, node, run)
+    held = await run.take(node) or await run.in_thread(hold.cordon, node, run, scheduled)
     if held:
         return report.model_copy(update={"note": held})
     for stage in LINE:
         report = report.plus(await run.stage(stage, report))
         if not report.passed_last:
+            hold.keep(node, run)
             break
+        if report.inventory.power == "Off":
+            return report.model_copy(update={"note": f"{node.name}: is switched off: nothing can be proven"})
     return report
 
 
@@ -58,7 +67,9 @@ async def renew_or_quarantine(report: NodeReport, run: Run) -> NodeReport:
     if report.note:
         return report
     report = await run.in_thread(certify, report, run.site)
-    if not report.certificate_id:
+    if report.verdict is Verdict.REJECTED:
         await run.in_thread(hold.revoke, report, run)
     report = report.plus(await run.stage(record, report))
-    return report.plus(await run.stage(give_back, report))
+    report = report.plus(await run.stage(give_back, report))
+    hold.keep(report.node, run)  # given back, or shut on purpose: nothing is left to lift
+    return report

@@ -112,6 +112,8 @@ class Run:
         self.nodes: dict[str, NodeRun] = {}
         self.told: list[Told] = []
         self.shown: Shown = _unseen
+        self.cordoned: set[str] = set()  # nodes this run keeps work off and has not given back
+        self.farewells: list[Callable[[], None]] = []  # done when all stages have ended, while the nodes are still ours
         self.breaker: dict[tuple[Stage, str], str] = {}  # (stage, class) → sentence
         self._failures: Counter[tuple[Stage, str, str]] = Counter()
         self._threads = ThreadPoolExecutor(site.settings.limits.nodes_parallel + 4, thread_name_prefix="node")
@@ -275,6 +277,8 @@ class Run:
         """Wait until every stage thread has ended, then release the leases."""
         self.cancel()
         await asyncio.to_thread(self._threads.shutdown, wait=True)
+        for farewell in self.farewells:
+            await asyncio.to_thread(farewell)
         self.release()
 
 

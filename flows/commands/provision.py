@@ -118,16 +118,17 @@ def _agree(made: RackPlan, yes: bool) -> None:
 
 @click.command()
 @click.argument("rack", required=False, default="")
+@_nodes
 @click.option("--due", is_flag=True, help="Only nodes whose certificate is due or revoked.")
 @_as_json
 @click.pass_obj
-def revalidate(settings_file: str, rack: str, due: bool, as_json: bool) -> int:
+def revalidate(settings_file: str, rack: str, nodes: tuple[str, ...], due: bool, as_json: bool) -> int:
     """Prove joined nodes again.
 
     Cordon, run the stages that change nothing, then renew the certificate or quarantine the node. Only what was
     cordoned here is uncordoned.
     """
-    if not rack and not due:
+    if not rack and (nodes or not due):
         raise click.UsageError("name a rack, or use --due")
     settings = load_settings(settings_file)
     Site.open(settings).close()
@@ -139,7 +140,10 @@ def revalidate(settings_file: str, rack: str, due: bool, as_json: bool) -> int:
         run_id = new_run_id()
         _note(server.wait())
         return _run(
-            settings, run_id, lambda: revalidate_rack(rack, settings.file, run_id, due, return_state=True), as_json
+            settings,
+            run_id,
+            lambda: revalidate_rack(rack, settings.file, run_id, due, nodes, return_state=True),
+            as_json,
         )
     finally:
         server.stop()

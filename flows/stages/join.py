@@ -13,6 +13,7 @@ from inventory.ssh import SshShell
 STAGE = Stage.JOIN
 
 _CONFIG = "/run/rackmint/join.yaml"  # on tmpfs: the token must not reach a disk
+_MAY_WORK = ("staged", "active")  # every other state of a device in NetBox is left by a person
 _TOKEN_S = 1800.0  # our choice: one slow join, no longer
 
 # kubeadm's own limits (discovery 5 min, TLS bootstrap 5 min, kubelet 4 min) are shortened by the configuration.
@@ -40,6 +41,9 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     """Join if absent, wait for the gates, then lift taint and cordon and make the node `active` in the book."""
     fleet = site.site.fleet()
     did: list[str] = []
+    waits = kept_out(site)
+    if waits:
+        return StageRecord(stage=STAGE, findings=(waits,))
     if not _is_joined(report, site, fleet.node(site.node.name)):
         _join(report, site, fleet)
         did.append("joined by kubeadm, tainted and cordoned")
@@ -54,7 +58,7 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
         site.fence()
         fleet.quarantine(site.node.name, "gates", site.run_id)
         return StageRecord(stage=STAGE, findings=gates, did=(*did, "quarantined"))
-    did += _let_go(report, site, fleet, fleet.node(site.node.name))
+    did += let_go(report, site, fleet, fleet.node(site.node.name))
     return StageRecord(stage=STAGE, findings=(*gates, _admitted(report)), did=tuple(did))
 
 
@@ -92,7 +96,24 @@ def _kubeadm(shell: SshShell, site: NodeSite, config: bytes) -> None:
         ask(shell, FORGET_CONFIG, site.site.evidence)
 
 
-def _let_go(report: NodeReport, site: NodeSite, fleet: Fleet, known: FleetNode | None) -> list[str]:
+def kept_out(site: NodeSite) -> Finding | None:
+    """Why a proven node may not go to work yet: the book has it in a state that only a person ends."""
+    status = site.node.status
+    if not status or status in _MAY_WORK:
+        return None
+    return Finding(
+        metric="netbox_status",
+        subject="node",
+        outcome=Outcome.NOT_RUN,
+        observed=status,
+        expected=" or ".join(_MAY_WORK),
+        remedy="Set the device to staged in NetBox when the cause is mended, then run the same command again.",
+        source="NetBox device status",
+        cause=f"proven, and NetBox says {status}: only a person moves a node from there to staged",
+    )
+
+
+def let_go(report: NodeReport, site: NodeSite, fleet: Fleet, known: FleetNode | None) -> list[str]:
     """Lift our taint and cordon, then move NetBox to active; both say nothing when it is so already."""
     if known is None:
         raise NodeTrouble(site.node.name, "the node left the fleet while its gates were watched")

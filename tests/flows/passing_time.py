@@ -18,14 +18,14 @@ from lab.rack import LabHandle
 
 
 def let_pass(lab: LabHandle, node: str, time: timedelta) -> str:
-    """Make a node's records and newest certificate older by `time`; the certificate's new id."""
+    """Make a node's records and certificates older by `time`; the newest one's new id."""
     settings = load_settings(str(lab.settings_file))
     key = lab.machines[node].state.serial
     database = sqlite3.connect(Path(settings.state) / "ledger.db", timeout=10)
     try:
         with database:
             _age_records(database, key, time)
-            certificate = _age_certificate(database, key, time, load_or_create_key(settings.signing_key_file))
+            certificate = _age_certificates(database, key, time, load_or_create_key(settings.signing_key_file))
     finally:
         database.close()
     expires = certificate.expires_at.replace(microsecond=0).isoformat()
@@ -44,17 +44,19 @@ def _age_records(database: sqlite3.Connection, node_key: str, time: timedelta) -
             database.execute("update stage_records set record = ? where id = ?", [older.model_dump_json(), record_id])
 
 
-def _age_certificate(database: sqlite3.Connection, node_key: str, time: timedelta, key: SigningKey) -> NodeCertificate:
-    newest = "select certificate_id, body from certificates where node_key = ? order by issued_at desc limit 1"
-    certificate_id, body = database.execute(newest, [node_key]).fetchone()
-    was = NodeCertificate.model_validate_json(body)
-    moved = {"issued_at": was.issued_at - time, "expires_at": was.expires_at - time}
-    older = signed(was.model_copy(update=moved), key)
-    database.execute(
-        "update certificates set certificate_id = ?, issued_at = ?, expires_at = ?, body = ? where certificate_id = ?",
-        [older.certificate_id, older.issued_at.timestamp(), older.expires_at.timestamp(), older.to_json().decode(),
-         certificate_id],
-    )  # fmt: skip
+def _age_certificates(database: sqlite3.Connection, node_key: str, time: timedelta, key: SigningKey) -> NodeCertificate:
+    """All certificates a node ever had; the newest."""
+    every = "select certificate_id, body from certificates where node_key = ? order by issued_at"
+    for certificate_id, body in database.execute(every, [node_key]).fetchall():
+        was = NodeCertificate.model_validate_json(body)
+        moved = {"issued_at": was.issued_at - time, "expires_at": was.expires_at - time}
+        older = signed(was.model_copy(update=moved), key)
+        database.execute(
+            "update certificates set certificate_id = ?, issued_at = ?, expires_at = ?, body = ?,"
+            " revoked_at = revoked_at - ? where certificate_id = ?",
+            [older.certificate_id, older.issued_at.timestamp(), older.expires_at.timestamp(),
+             older.to_json().decode(), time.total_seconds(), certificate_id],
+        )  # fmt: skip
     return older
 
 
