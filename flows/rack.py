@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from flows.board import WATCHING, Board
+from flows.outbox import replay
 from flows.running import Mandate, Run
 from flows.settings import load_settings
 from flows.site import Site
@@ -79,6 +80,7 @@ async def running(settings_file: str, run_id: str, purpose: str, rack: str, may:
     site.ledger.begin_run(run_id, purpose, rack, {"rack": rack, "wipe": sorted(may.wipe)})
     keeper = asyncio.create_task(run.keep_leases())
     try:
+        await run.in_thread(replay, run)
         yield run
     except BaseException:
         site.ledger.finish_run(run_id, "interrupted", "")
@@ -103,7 +105,7 @@ def finish(
         ended_at=now(),
         nodes=tuple(sorted(reports, key=lambda r: r.node.name)),
         rack_findings=rack_findings,
-        notes=tuple(run.breaker.values()),
+        notes=(*run.breaker.values(), *run.notes),
         book_writes=run.site.book_writes,
     )
     run.site.ledger.finish_run(run.run_id, outcome_of(report).value, report.model_dump_json())

@@ -112,6 +112,7 @@ class Run:
         self.nodes: dict[str, NodeRun] = {}
         self.told: list[Told] = []
         self.shown: Shown = _unseen
+        self.notes: list[str] = []  # for the rack report
         self.cordoned: set[str] = set()  # nodes this run keeps work off and has not given back
         self.farewells: list[Callable[[], None]] = []  # done when all stages have ended, while the nodes are still ours
         self.breaker: dict[tuple[Stage, str], str] = {}  # (stage, class) → sentence
@@ -134,10 +135,11 @@ class Run:
 
     def _take(self, node: NodeRef) -> None:
         """In one go in the node's thread: a lease that was taken is known, also when nobody awaits it any more."""
-        self.nodes[node.name] = NodeRun(node, self._leased(node))
+        self.nodes[node.name] = NodeRun(node, self.leased(node))
         self.site.ledger.remember_node(node)
 
-    def _leased(self, node: NodeRef) -> Lease:
+    def leased(self, node: NodeRef) -> Lease:
+        """The node's lease, taken over from a holder that is known to be dead; raises `LeaseHeld`."""
         ledger, ttl_s = self.site.ledger, self.site.settings.pace.lease_s
         try:
             return ledger.take_lease(node.key, node.name, self.holder, self.purpose, ttl_s)

@@ -55,10 +55,11 @@ class Outbox(Database):
             rows = connection.execute(select(OUTBOX).where(OUTBOX.c.done_at.is_(None)).order_by(OUTBOX.c.id)).all()
         return tuple(_owed(row) for row in rows)
 
-    def done_outbox(self, owed_id: int) -> None:
-        """The write is done, and proven."""
+    def done_outbox(self, owed_id: int, said: str = "") -> None:
+        """The write is done, and proven; or nobody wants it any more, as `said` tells."""
         with self._writing() as connection:
-            connection.execute(update(OUTBOX).where(OUTBOX.c.id == owed_id).values(done_at=self._now(connection)))
+            done = {"done_at": self._now(connection), **({"said": said} if said else {})}
+            connection.execute(update(OUTBOX).where(OUTBOX.c.id == owed_id).values(done))
 
     def fail_outbox(self, owed_id: int, said: str) -> None:
         """The write did not go through; the wait until the next try doubles up to a quarter of an hour."""
