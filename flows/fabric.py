@@ -29,6 +29,9 @@ async def prove_fabric(alone: Sequence[NodeReport], run: Run) -> tuple[tuple[Nod
     tests = await _pair_up(fresh, run) if len(names) > 1 else []
     findings = (*judge_pairs(names, [test.result for test in tests]), *_cohort(fresh))
     told = [await run.in_thread(_told, report, findings, run) for report in alone]
+    for report in told:
+        if report.node.name in fresh:
+            _show_end(report, run)
     return tuple(told), tuple(f for f in findings if f.subject not in fresh and f.outcome is not Outcome.NOT_APPLICABLE)
 
 
@@ -43,6 +46,8 @@ def _freshly_burnt_in(report: NodeReport) -> bool:
 async def _pair_up(fresh: dict[str, NodeReport], run: Run) -> list[PairTest]:
     """Round after round, each node at most once a round, until nothing more would be learnt."""
     tests: list[PairTest] = []
+    for name in fresh:
+        run.board.begin(name, Stage.BURN_IN, _PAIR_S)
     for number in range(_ROUNDS_MOST):
         pairs = next_round(sorted(fresh), [test.result for test in tests])
         if not pairs:
@@ -129,6 +134,10 @@ def _told(report: NodeReport, findings: tuple[Finding, ...], run: Run) -> NodeRe
     lease = run.nodes[report.node.name].lease
     record_id = run.site.ledger.begin_stage(lease, run.run_id, Stage.BURN_IN, record.key, record.inputs)
     run.site.ledger.finish_stage(record_id, record)
-    updated = report.plus(record)
-    run.board.end(report.node.name, Stage.BURN_IN, record.outcome.value, "" if record.passed else updated.cause)
-    return updated
+    return report.plus(record)
+
+
+def _show_end(report: NodeReport, run: Run) -> None:
+    record = report.record(Stage.BURN_IN)
+    if record is not None:
+        run.board.end(report.node.name, Stage.BURN_IN, record.outcome.value, "" if record.passed else report.cause)

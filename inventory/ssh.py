@@ -105,6 +105,14 @@ def read_key(secret: Secret) -> paramiko.PKey:
     )
 
 
+def _bare(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command without the variables that `env` sets before it: what somebody who waits wants to read."""
+    words = list(argv)
+    while words and (words[0] == "env" or (argv[0] == "env" and "=" in words[0])):
+        words.pop(0)
+    return tuple(words)
+
+
 def split_address(address: str) -> tuple[str, int]:
     """`host`, `host:port` or `[v6]:port`; port 22 when none is given."""
     host, colon, port = address.rpartition(":")
@@ -172,7 +180,7 @@ class SshShell:
         Raises `Cancelled` or `BudgetSpent` (after killing it) and `NodeUnreachable` when the connection dies.
         """
         self._fence()
-        what = f"`{shlex.join(argv)}`"
+        what = f"`{shlex.join(_bare(argv))}`"
         allowed_s = self._deadline.timeout_s(timeout_s, what)
         with _translated(self.node, f"{what} was cut off"):
             call = _Call(self._channel(), argv, allowed_s, stdin)

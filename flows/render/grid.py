@@ -59,7 +59,7 @@ class _Grid:
         table = Table(box=None, padding=(0, 1), expand=True)
         table.add_column("node", style="bold", no_wrap=True)
         for stage in Stage:
-            table.add_column(_name(stage), no_wrap=True, min_width=7)
+            table.add_column(_name(stage), no_wrap=True, min_width=7 if stage in _LONG else None)
         table.add_column("waits for / cause", no_wrap=True, overflow="ellipsis", ratio=1)
         for node, cells in rows:
             said = about(node, self.board.notes.get(node, "") or _doing(cells), 160)

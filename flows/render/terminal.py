@@ -49,10 +49,10 @@ def _causes(report: RackReport) -> list[Text]:
     lines: list[Text] = []
     for node in report.nodes:
         if node.verdict is not Verdict.ACCEPTED:
-            name = plain(node.node.name, 32)
-            lines.append(Text(f"{name}: {about(node.node.name, node.cause)}", style=VERDICT_STYLE[node.verdict]))
-            remedy = next((f.remedy for f in node.findings if f.sentence == node.cause and f.remedy), "")
-            if remedy:
+            name, cause = plain(node.node.name, 32), about(node.node.name, node.cause)
+            lines.append(Text(f"{name}: {cause}", style=VERDICT_STYLE[node.verdict]))
+            remedy = next((f.remedy for f in node.findings if f.sentence == node.cause), "")
+            if plain(remedy) not in cause:
                 lines.append(Text(f"{_INDENT}{plain(remedy)}"))
     for finding in report.rack_findings:
         if finding.outcome is not Outcome.PASS:
