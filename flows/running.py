@@ -116,7 +116,8 @@ class Run:
         self.cordoned: set[str] = set()  # nodes this run keeps work off and has not given back
         self.farewells: list[Callable[[], None]] = []  # done when all stages have ended, while the nodes are still ours
         self.breaker: dict[tuple[Stage, str], str] = {}  # (stage, class) → sentence
-        self._failures: Counter[tuple[Stage, str, str]] = Counter()
+        self._failures: Counter[tuple[Stage, str, str]] = Counter()  # (stage, class, root metric)
+        self._ended: Counter[tuple[Stage, str]] = Counter()  # (stage, class)
         self._threads = ThreadPoolExecutor(site.settings.limits.nodes_parallel + 4, thread_name_prefix="node")
         self._imaging = asyncio.Semaphore(site.settings.limits.image_parallel)
 
@@ -250,14 +251,15 @@ class Run:
     # -- breaker ---------------------------------------------------------------------------------------------------
 
     def _count(self, record: StageRecord, report: NodeReport) -> None:
-        """Several nodes of a class failing one stage the same way: it is the image, the switch or our limit."""
-        root = root_cause(record.findings)
+        """Most nodes of a class failing one stage the same way: it is the image, the switch or our limit."""
+        root, node_class = root_cause(record.findings), report.node.node_class
+        self._ended[record.stage, node_class] += 1
         if root is None or record.passed:
             return
-        key = (record.stage, report.node.node_class, root.metric)
-        self._failures[key] += 1
-        if self._failures[key] >= self.site.settings.limits.breaker_nodes:
-            count, node_class = self._failures[key], report.node.node_class
+        self._failures[record.stage, node_class, root.metric] += 1
+        count = self._failures[record.stage, node_class, root.metric]
+        # Three bad GPUs in a rack of seventy are three bad GPUs; three of the first four are no coincidence.
+        if count >= self.site.settings.limits.breaker_nodes and 2 * count > self._ended[record.stage, node_class]:
             self.breaker[(record.stage, node_class)] = (
                 f"{count} nodes of class {node_class} failed {record.stage.value} the same way ({root.metric}): "
                 "no more are started; suspect the image, the switch or the limit, not the nodes"
