@@ -194,6 +194,7 @@ def _held(name: str, setting: Setting, bios: Bios) -> Finding:
         cause="" if good else f"BIOS setting {name} is {_said(got)}, wanted {setting.wanted}{waits}",
         remedy="" if good else "Stage it again and restart; if it reverts, update the BIOS or set it by hand",
         value=got,
+        evidence=bios.source.evidence if bios.source else None,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from burnin.gpu_count import count_gpus
-from burnin.judging import View, from_where, gpu_part, gpu_subject, held, listed, not_applicable
+from burnin.judging import View, gpu_part, gpu_subject, held, listed, not_applicable
 from inventory.classes import NodeClass
 from inventory.findings import Finding, Threshold, Value
 from inventory.inband.counters import HARD_THROTTLES
@@ -299,7 +299,7 @@ def _judge(row: GpuRow, gpu: Gpu, node_class: NodeClass, view: View, inventory: 
         later = "; read in-band" if row.in_band and view == "out-of-band" else ""
         yield not_applicable(row.metric, gpu_subject(gpu), told + later, threshold.expected, threshold.source)
         return
-    yield held(threshold, gpu_subject(gpu), value, part=gpu_part(gpu), says=row.says, where=from_where(gpu.source))
+    yield held(threshold, gpu_subject(gpu), value, part=gpu_part(gpu), says=row.says, where=gpu.source)
 
 
 def why_missing(inventory: Inventory, gpu: Gpu, metric: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from burnin.judging import View, gpu_part, gpu_subject, held, listed, slot_number, unread
 from inventory.classes import NodeClass
 from inventory.findings import Finding, Outcome, Threshold
-from inventory.model import Gpu, Inventory
+from inventory.model import Gpu, Inventory, Source
 
 
 def count_gpus(gpus: tuple[Gpu, ...], inventory: Inventory, node_class: NodeClass, view: View) -> Iterable[Finding]:
@@ -27,10 +27,12 @@ def count_gpus(gpus: tuple[Gpu, ...], inventory: Inventory, node_class: NodeClas
         )
         return
     absent = _absent(gpus, inventory, wanted)
-    yield from (_missing(name, subject, view, source) for subject, name in absent)
+    seen = gpus[0].source if gpus else inventory.identity.source
+    yield from (_missing(name, subject, view, source, seen) for subject, name in absent)
     remedy = "Power-cycle the node cold; a GPU that stays away is reseated, then replaced"
     threshold = Threshold(metric="gpu_count", equals=wanted, remedy=remedy, source=source)
-    yield held(threshold, "node", len(gpus), part="node", says=f"GPUs seen {view}", where=inventory.gpus_found_in or "")
+    where, says = inventory.gpus_found_in or "", f"GPUs seen {view}"
+    yield held(threshold, "node", len(gpus), part="node", says=says, where=where, seen=seen)
 
 
 def _absent(gpus: tuple[Gpu, ...], inventory: Inventory, wanted: int) -> list[tuple[str, str]]:
@@ -45,7 +47,7 @@ def _absent(gpus: tuple[Gpu, ...], inventory: Inventory, wanted: int) -> list[tu
     return [(f"GPU slot {n}", f"GPU in slot {n}") for n in free] if len(free) == wanted - len(gpus) else []
 
 
-def _missing(part: str, subject: str, view: View, source: str) -> Finding:
+def _missing(part: str, subject: str, view: View, source: str, seen: Source | None) -> Finding:
     return Finding(
         metric="gpu_missing",
         subject=subject,
@@ -56,4 +58,5 @@ def _missing(part: str, subject: str, view: View, source: str) -> Finding:
         source=source,
         cause=f"{part} is missing",
         value=True,
+        evidence=seen.evidence if seen else None,
     )

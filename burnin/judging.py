@@ -21,16 +21,28 @@ def held(
     *,
     part: str,
     says: str,
-    where: str = "",
+    where: Source | str | None = None,
+    seen: Source | None = None,
 ) -> Finding:
-    """Judge one value; `part` is how an operator calls it, `says` what is wrong, `where` who told."""
+    """Judge one value; `part` is how an operator calls it, `says` what is wrong, `where` who told.
+
+    `seen` is what it was read from, when `where` only says so in words.
+    """
+    source = where if isinstance(where, Source) else seen
     observed = "no answer" if value is None else said(value)
     trouble = f"{says}: {observed}, expected {threshold.expected}" if value is not None else f"{says} is not known"
     finding = threshold.judge(
-        Reading(metric=threshold.metric, subject=subject, value=value, unit=threshold.unit),
+        Reading(
+            metric=threshold.metric,
+            subject=subject,
+            value=value,
+            unit=threshold.unit,
+            evidence=source.evidence if source else None,
+        ),
         cause=f"{part}: {trouble}; {threshold.remedy[0].lower()}{threshold.remedy[1:]}",
     )
-    told = f"{finding.observed} ({where})" if where else finding.observed
+    place = from_where(where) if isinstance(where, Source) else where
+    told = f"{finding.observed} ({place})" if place else finding.observed
     return finding.model_copy(update={"observed": told})
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from burnin.judging import View, from_where, held, listed, nic_part, not_applicable, unread
 from inventory.classes import NicSpec, NodeClass
 from inventory.findings import Finding, Threshold, Value
-from inventory.model import Inventory, Nic, NicPort, NodeRef
+from inventory.model import Inventory, Nic, NicPort, NodeRef, Source
 
 _HEALTH = "Redfish Status.Health, DMTF DSP2046"
 _SPOKEN = {"dimm": "DIMM", "drive": "drive", "cpu": "CPU"}  # how an operator says it
@@ -23,7 +23,7 @@ def of_class(node_class: NodeClass) -> str:
 def check_identity(inventory: Inventory, node_class: NodeClass, ref: NodeRef) -> Iterator[Finding]:
     """Whether this is the machine the book means, and of the make the class is for."""
     identity = inventory.identity
-    where = from_where(identity.source)
+    where = identity.source
     rows: tuple[tuple[str, Value, tuple[str, ...], str], ...] = (
         ("node_manufacturer", identity.manufacturer, node_class.manufacturers, of_class(node_class)),
         ("node_model", identity.model, node_class.models, of_class(node_class)),
@@ -37,11 +37,13 @@ def check_identity(inventory: Inventory, node_class: NodeClass, ref: NodeRef) ->
     yield from _serial(inventory, ref, where)
 
 
-def _serial(inventory: Inventory, ref: NodeRef, where: str) -> Iterator[Finding]:
+def _serial(inventory: Inventory, ref: NodeRef, where: Source | None) -> Iterator[Finding]:
     """The book may know the chassis serial or, at Dell, the service tag."""
     identity = inventory.identity
     if not ref.serial:
-        yield not_applicable("node_serial", "node", f"{identity.serial} ({where})", "the book has none", "the book")
+        yield not_applicable(
+            "node_serial", "node", f"{identity.serial} ({from_where(where)})", "the book has none", "the book"
+        )
         return
     value = identity.sku if identity.sku == ref.serial else identity.serial
     threshold = Threshold(
@@ -68,7 +70,9 @@ def check_parts(inventory: Inventory, node_class: NodeClass) -> Iterator[Finding
         )
         for dimm in inventory.dimms:
             name = dimm.slot or dimm.id
-            yield held(limit, f"DIMM {name}", dimm.size_mib, part=f"DIMM {name}", says="its size is another")
+            yield held(
+                limit, f"DIMM {name}", dimm.size_mib, part=f"DIMM {name}", says="its size is another", seen=dimm.source
+            )
     yield from _unhealthy(inventory)
 
 
@@ -92,21 +96,25 @@ def _counted(
     remedy = f"Find the {_SPOKEN[kind]} that is missing or not seen: reseat, then replace it"
     limits = {"equals": wanted} if exact else {"at_least": wanted}
     threshold = Threshold.model_validate({"metric": f"{kind}_count", "remedy": remedy, "source": source, **limits})
-    yield held(threshold, "node", found, part="node", says=f"number of {_SPOKEN[kind]}s", where="out-of-band")
+    parts = getattr(inventory, f"{kind}s")
+    seen = parts[0].source if parts else inventory.identity.source
+    says = f"number of {_SPOKEN[kind]}s"
+    yield held(threshold, "node", found, part="node", says=says, where="out-of-band", seen=seen)
 
 
 def _unhealthy(inventory: Inventory) -> Iterator[Finding]:
     """Only what the BMC itself calls unhealthy; a BMC that has no word on health says nothing."""
-    parts: Iterable[tuple[str, str, str | None]] = (
-        *(("dimm_health", f"DIMM {d.slot or d.id}", d.health) for d in inventory.dimms),
-        *(("drive_health", f"drive {d.slot or d.id}", d.health) for d in inventory.drives),
-        *(("cpu_health", f"CPU {c.id}", c.health) for c in inventory.cpus),
-        *(("psu_health", f"power supply {p.id}", p.health) for p in inventory.psus),
+    parts: Iterable[tuple[str, str, str | None, Source | None]] = (
+        *(("dimm_health", f"DIMM {d.slot or d.id}", d.health, d.source) for d in inventory.dimms),
+        *(("drive_health", f"drive {d.slot or d.id}", d.health, d.source) for d in inventory.drives),
+        *(("cpu_health", f"CPU {c.id}", c.health, c.source) for c in inventory.cpus),
+        *(("psu_health", f"power supply {p.id}", p.health, p.source) for p in inventory.psus),
     )
-    for metric, subject, health in parts:
+    for metric, subject, health, seen in parts:
         if health is not None:
             limit = Threshold(metric=metric, equals="OK", remedy="Read the BMC's log, replace the part", source=_HEALTH)
-            yield held(limit, subject, health, part=subject, says="the BMC reports its health as not OK")
+            says = "the BMC reports its health as not OK"
+            yield held(limit, subject, health, part=subject, says=says, seen=seen)
 
 
 def check_firmware(inventory: Inventory, node_class: NodeClass) -> Iterator[Finding]:
@@ -119,7 +127,8 @@ def check_firmware(inventory: Inventory, node_class: NodeClass) -> Iterator[Find
             remedy=f"Update {name}, or allow this version in the class",
             source=of_class(node_class),
         )
-        yield held(threshold, name, version, part=name, says="its version is not one the class allows")
+        says = "its version is not one the class allows"
+        yield held(threshold, name, version, part=name, says=says, seen=_version_seen(inventory, name))
 
 
 def _version(inventory: Inventory, name: str) -> str | None:
@@ -127,6 +136,12 @@ def _version(inventory: Inventory, name: str) -> str | None:
     if name in by_name:
         return by_name[name]
     return next((f.version for f in inventory.firmware if name in (f.id, f.name)), None)
+
+
+def _version_seen(inventory: Inventory, name: str) -> Source | None:
+    by_name = {"BMC": inventory.identity.source, "BIOS": inventory.bios.source or inventory.identity.source}
+    listed_at = next((f.source for f in inventory.firmware if name in (f.id, f.name)), None)
+    return by_name.get(name, listed_at)
 
 
 def check_nics(inventory: Inventory, node_class: NodeClass) -> Iterator[Finding]:
@@ -161,7 +176,9 @@ def _nic_count(nics: tuple[Nic, ...], spec: NicSpec, inventory: Inventory, node_
     threshold = Threshold(
         metric="nic_count", equals=spec.count, remedy="Reseat the adapter that is not seen", source=of_class(node_class)
     )
-    yield held(threshold, subject, len(nics), part="node", says=f"number of {kind} adapters", where="out-of-band")
+    seen = nics[0].source if nics else inventory.identity.source
+    says = f"number of {kind} adapters"
+    yield held(threshold, subject, len(nics), part="node", says=says, where="out-of-band", seen=seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +203,7 @@ class SeenNic:
             told = "not told out-of-band, or the link is asleep; read in-band"
             yield not_applicable(metric, subject, told, threshold.expected, source)
             return
-        yield held(threshold, subject, value, part=nic_part(self.named), says=says, where=from_where(self.nic.source))
+        yield held(threshold, subject, value, part=nic_part(self.named), says=says, where=self.nic.source)
 
 
 def check_nic(seen: SeenNic, spec: NicSpec) -> Iterator[Finding]:

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import datetime
 from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from inventory.model import Frozen
+from inventory.model import Evidence, Frozen
+
+__all__ = [
+    "Evidence",
+    "Finding",
+    "Outcome",
+    "Reading",
+    "Threshold",
+    "Value",
+    "Verdict",
+    "good",
+    "root_cause",
+    "worst",
+]
 
 Value = float | int | bool | str | None
 
@@ -39,17 +51,6 @@ class Verdict(StrEnum):
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     UNDECIDED = "undecided"
-
-
-class Evidence(Frozen):
-    """What was asked, of whom, when, how long it took, and the digest of the raw answer, which is kept."""
-
-    asked: str  # command line or "GET /redfish/v1/…", without secrets
-    of: str  # node name
-    at: datetime
-    took_s: float
-    status: str  # "exit 0", "HTTP 200", "timed out"
-    sha256: str  # of the raw answer; EvidenceStore.read(sha256) returns it
 
 
 class Reading(Frozen):

@@ -52,12 +52,24 @@ class Missing(Frozen):
     reason: str  # "not offered", "HTTP 503 while host is off", "null", "malformed: …"
 
 
+class Evidence(Frozen):
+    """What was asked, of whom, when, how long it took, and the digest of the raw answer, which is kept."""
+
+    asked: str  # command line or "GET /redfish/v1/…", without secrets
+    of: str  # node name
+    at: datetime
+    took_s: float
+    status: str  # "exit 0", "HTTP 200", "timed out"
+    sha256: str  # of the raw answer; EvidenceStore.read(sha256) returns it
+
+
 class Source(Frozen):
     """Where a fact came from: the Redfish URI or command, when, and how long the answer took."""
 
     uri: str
     read_at: datetime = Field(default_factory=now)
     took_ms: float = 0.0
+    evidence: Evidence | None = None  # the kept raw answer this stands in, among others
 
 
 class Identity(Frozen):

@@ -81,6 +81,7 @@ def _who(node: NodeRef, inventory: Inventory) -> tuple[Finding, ...]:
             source="NetBox device serial",
             cause=cause,
             value=serial,
+            evidence=inventory.identity.source.evidence if inventory.identity.source else None,
         ),
     )
 
@@ -97,4 +98,5 @@ def _read(inventory: Inventory) -> Finding:
         remedy="" if told else "Reset the BMC; some list their parts only after a host POST.",
         source="Redfish",
         cause="" if told else "the BMC answers and lists no parts at all",
+        evidence=inventory.identity.source.evidence if inventory.identity.source else None,
     )

@@ -20,7 +20,7 @@ _LINK_STATES = {"ACTIVE": "up", "INIT": "init", "ARMED": "init", "DOWN": "down"}
 def source_of(evidence: Evidence) -> Source:
     """Where and when a fact was read."""
     asked = evidence.asked if len(evidence.asked) <= _SHORT else f"{evidence.asked[: _SHORT - 1]}…"
-    return Source(uri=asked, read_at=evidence.at, took_ms=round(evidence.took_s * 1000, 1))
+    return Source(uri=asked, read_at=evidence.at, took_ms=round(evidence.took_s * 1000, 1), evidence=evidence)
 
 
 def gpus_with_links(gpus: Iterable[Gpu], links: Iterable[GpuLinks], source: Source | None) -> tuple[Gpu, ...]:

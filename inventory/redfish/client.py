@@ -270,9 +270,11 @@ class Wire:
         told = json.dumps(body, default=str).encode() + b"\n\n" + reply.raw
         self.keep(told, f"{method} {reply.uri}", reply.at, reply.took_ms / 1000, f"HTTP {reply.status}")
 
-    def keep(self, raw: bytes, asked: str, at: datetime, took_s: float, status: str) -> None:
+    def keep(self, raw: bytes, asked: str, at: datetime, took_s: float, status: str) -> Evidence:
         """Store what was asked and answered."""
-        self.kept.append(self._evidence.keep(raw, asked=asked, of=self.node, at=at, took_s=took_s, status=status))
+        kept = self._evidence.keep(raw, asked=asked, of=self.node, at=at, took_s=took_s, status=status)
+        self.kept.append(kept)
+        return kept
 
     # --- one request -------------------------------------------------------------------------------------------------
 

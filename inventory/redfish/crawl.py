@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from inventory.errors import NodeBusy, NodeUnreachable, OutputNotUnderstood
-from inventory.model import Missing, Source, now
+from inventory.model import Evidence, Missing, Source, now
 from inventory.redfish.client import READ_S, Json, Reply, Wire
 
 T = TypeVar("T")
@@ -202,7 +202,7 @@ class Reader:
         self.host_on = True
         self.answers: dict[str, Reply] = {}
         self._lost = 0
-        self._kept: set[str] = set()
+        self.kept: dict[str, Evidence] = {}  # URI → the piece of evidence its answer stands in
 
     @classmethod
     def afresh(cls, wire: Wire) -> Reader:
@@ -322,9 +322,9 @@ class Reader:
 
     def keep(self, lane: str) -> None:
         """Store the raw answers read since the last time as one piece of evidence."""
-        fresh = {uri: reply for uri, reply in self.answers.items() if uri not in self._kept}
-        self._kept |= fresh.keys()
+        fresh = {uri: reply for uri, reply in self.answers.items() if uri.partition("?")[0] not in self.kept}
         bundle = {uri: {"status": r.status, "at": r.at.isoformat(), "body": r.body} for uri, r in fresh.items()}
         took_s = sum(reply.took_ms for reply in fresh.values()) / 1000
         raw = json.dumps(bundle, sort_keys=True).encode()
-        self.wire.keep(raw, f"GET {len(bundle)} resources, {lane} lane", now(), took_s, "read")
+        kept = self.wire.keep(raw, f"GET {len(bundle)} resources, {lane} lane", now(), took_s, "read")
+        self.kept |= {uri.partition("?")[0]: kept for uri in fresh}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from inventory.model import Gpu, Inventory
+from inventory.model import Bios, Cpu, Dimm, Drive, Evidence, Firmware, Gpu, Identity, Inventory, Nic, Psu
 from inventory.redfish.bios import read_bios
 from inventory.redfish.boot import read_boot
 from inventory.redfish.client import Wire
@@ -65,7 +67,31 @@ def read_node(
         reader.keep(FIRMWARE)
         lanes.count(FIRMWARE, wire.requests - begun)
     _say_what_was_not_asked(notes, parts=parts, firmware=firmware)
-    return inventory.model_copy(update={"missing": explained(inventory, notes)})
+    return _with_evidence(inventory.model_copy(update={"missing": explained(inventory, notes)}), reader.kept)
+
+
+_PARTS = ("gpus", "nics", "dimms", "drives", "cpus", "psus", "firmware")
+Sourced = TypeVar("Sourced", Identity, Bios, Gpu, Nic, Dimm, Drive, Cpu, Psu, Firmware)
+
+
+def _with_evidence(inventory: Inventory, kept: Mapping[str, Evidence]) -> Inventory:
+    """Each part's source with the kept raw answer that it was read from."""
+    parts = {name: tuple(_rests_on(part, kept) for part in getattr(inventory, name)) for name in _PARTS}
+    return inventory.model_copy(
+        update={
+            "identity": _rests_on(inventory.identity, kept),
+            "bios": _rests_on(inventory.bios, kept),
+            **parts,
+        }
+    )
+
+
+def _rests_on(part: Sourced, kept: Mapping[str, Evidence]) -> Sourced:
+    if part.source is None:
+        return part
+    # A member that came expanded stands in the answer of its collection.
+    evidence = kept.get(part.source.uri) or kept.get(part.source.uri.rpartition("/")[0])
+    return part.model_copy(update={"source": part.source.model_copy(update={"evidence": evidence})})
 
 
 def _reader(wire: Wire, notes: Notes, start: Start, host: Resource) -> Reader:
