@@ -12,7 +12,7 @@ from flows.certify import certify
 from flows.fabric import prove_fabric
 from flows.rack import finish, new_run_id, nodes_of, outcome_of, running
 from flows.running import Mandate, Run
-from flows.stages import burn_in, discover, image, inspect, join, record, tune
+from flows.stages import burn_in, discover, give_back, hold, image, inspect, join, record, tune
 from flows.tasks import show_in_prefect, show_rack
 from inventory.findings import Verdict
 from inventory.model import NodeRef, now
@@ -69,13 +69,17 @@ async def prove_alone(node: NodeRef, run: Run) -> NodeReport:
 
 
 async def put_on_the_books(report: NodeReport, run: Run) -> NodeReport:
-    """Certificate if earned, then NetBox whatever the verdict, then Kubernetes for a certified node."""
+    """Certificate if earned, then NetBox whatever the verdict, then into the fleet, or out of it if found bad there."""
     if report.note:
         return report
     report = await run.in_thread(certify, report, run.site)
+    if report.verdict is Verdict.REJECTED:
+        await run.in_thread(hold.revoke, report, run)
     report = report.plus(await run.stage(record, report))
     if report.certificate_id and report.passed_last:
         report = report.plus(await run.stage(join, report))
+    elif report.verdict is Verdict.REJECTED:
+        report = report.plus(await run.stage(give_back, report))
     return report
 
 

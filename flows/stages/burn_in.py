@@ -9,6 +9,7 @@ from burnin.node_tests import run_node_test
 from burnin.results import TestResult, explained
 from flows.site import NodeSite
 from flows.step import digest
+from inventory.errors import ChangeRefused
 from inventory.findings import Finding, good
 from inventory.inband import InBand, read_counters, read_inband
 from inventory.inband.counters import gpu_subject
@@ -36,6 +37,7 @@ def inputs(report: NodeReport, site: NodeSite) -> dict[str, str]:
 
 def run(report: NodeReport, site: NodeSite) -> StageRecord:
     """Cheap to dear; a rung that fails ends the ladder, and everything seen so far is told at once."""
+    _keep_work_off(site)
     with site.shell(report.address) as shell:
         inside = read_inband(shell, site.site.evidence)
         findings = _look_inside(report, site, inside)
@@ -55,6 +57,27 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
             "adapters": list(_adapters(inside, site)),
         },
     )
+
+
+def _keep_work_off(site: NodeSite) -> None:
+    """A node that serves is cordoned with our mark first, which only its new certificate lifts; one at work is left."""
+    if not site.site.settings.fleet.kubeconfig:
+        return
+    fleet = site.site.fleet()
+    known = fleet.node(site.node.name)
+    if known is None or not known.schedulable:
+        return
+    pods = fleet.working_pods(site.node.name)
+    if pods:
+        raise ChangeRefused(
+            site.node.name,
+            f"not tested: it runs {len(pods)} pods",
+            ", ".join(pods[:3]),
+            "Drain it, then run this again.",
+        )
+    site.fence()
+    site.step("cordon")
+    fleet.cordon(site.node.name, site.run_id)
 
 
 def _look_inside(report: NodeReport, site: NodeSite, inside: InBand) -> tuple[Finding, ...]:

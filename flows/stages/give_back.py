@@ -1,4 +1,4 @@
-"""give back: after re-validation, lift the cordon that is ours, or quarantine what did not prove itself again.
+"""give back: lift the cordon that is ours after a proof, or quarantine a node of the fleet that failed one.
 
 Only a failure quarantines. A node of which nothing could be learnt goes back to work while its certificate holds.
 """

@@ -16,6 +16,8 @@ from flows.site import Site
 from inventory.certificate import verify
 from inventory.ledger import Ledger
 from inventory.report import NodeReport, RackReport, Stage
+from lab.kubernetes.kinds import KINDS
+from lab.kubernetes.rules import admit
 from lab.rack import LabHandle, LabPlan, start_lab
 from tests.flows.conftest import SCALE, run_line, shorten
 
@@ -180,3 +182,29 @@ def test_the_inner_line_needs_no_prefect(lab: LabHandle, first: RackReport) -> N
             return await provision(run, "R1", ("r1-n01",))
 
     assert ["r1-n01"] == [node.node.name for node in asyncio.run(line()).nodes]
+
+
+def test_a_node_in_service_is_held_while_tested_and_put_out_when_bad(make_lab: Callable[..., LabHandle]) -> None:
+    """With pods on it nothing is tested; without, it is cordoned by us; found bad, it is quarantined and revoked."""
+    lab = make_lab(nodes=1)
+    (before,) = run_line(lab).nodes
+    pod = {
+        "metadata": {"name": "job", "namespace": "default"},
+        "spec": {"nodeName": "r1-n01", "containers": [{"name": "c"}]},
+    }
+    lab.inject("r1-n01", "gpu_swapped")
+    lab.call(lambda: lab.rack.cluster.store.create(KINDS["pods"], "default", admit(KINDS["pods"], pod)))
+    (busy,) = run_line(lab).nodes
+    assert ("undecided", True) == (busy.verdict.value, "it runs 1 pods" in busy.cause)
+    lab.call(lambda: lab.rack.cluster.store.delete(KINDS["pods"], "default", "job"))
+    lab.inject("r1-n01", "nccl_slow")
+    (bad,) = run_line(lab).nodes
+    site = Site.open(load_settings(str(lab.settings_file)))
+    try:
+        node, revoked = site.fleet().node("r1-n01"), site.ledger.revocation(before.certificate_id)
+    finally:
+        site.close()
+    assert node is not None
+    assert revoked is not None
+    assert ("rejected", False, True) == (bad.verdict.value, node.schedulable, node.held)
+    assert "nccl_all_reduce reaches" in revoked.reason
