@@ -30,8 +30,9 @@ from os_images.messages import Event, Message, NotUnderstood, PhoneHome, Registe
 
 _MOST_BODY = 64 << 10  # bytes; our choice: a register call of a machine with 100 disks has about 20 KiB
 _BODY_S = 30.0  # our choice: a body that takes longer is not an agent
-_BIND_AGAIN_S = 1.0  # our choice: how long nobody serves after the serving process died
+_BIND_AGAIN_S = 0.2  # our choice: how long nobody serves after the serving process died
 _START_S = 10.0  # our choice
+_ASK_AGAIN_S = 0.2  # our choice: how often we ask who has the port while nobody answers there
 _READ_AGAIN_S = 1.0  # our choice: how often a digest that nobody knows makes us look for new manifests
 _KINDS = ("iso", "efi")
 
@@ -71,12 +72,9 @@ class ImageService:
         if self._trouble is not None and self._trouble.errno != errno.EADDRINUSE:
             self.stop()
             raise BadSettings(f"image service cannot listen on {self._host}:{self._port}: {told}. Mend images.listen")
-        if not self._same_service():
-            self.stop()
-            raise BadSettings(
-                f"image service: port {self._host}:{self._port} is taken by something that is not rackmint with this "
-                "ledger. Stop it or choose another images.listen"
-            )
+        ends = time.monotonic() + _START_S
+        while not self.serving and not self._same_service(last_try=time.monotonic() > ends):
+            time.sleep(_ASK_AGAIN_S)
 
     def stop(self) -> None:
         """End serving; a transfer in progress is cut and taken up again by whoever serves next."""
@@ -97,17 +95,31 @@ class ImageService:
         """The port in use; the one asked for until it is bound."""
         return self._port
 
-    def _same_service(self) -> bool:
-        """Whether the one who has the port is rackmint with our ledger."""
+    def _same_service(self, *, last_try: bool) -> bool:
+        """Whether the one who has the port is rackmint with our ledger; False while nobody there answers.
+
+        One that is just ending has the port and says nothing; it is ours a moment later. Raises `BadSettings` when
+        somebody else answers, or nobody does at the last try.
+        """
         connection = http.client.HTTPConnection(self._host, self._port, timeout=5)
         try:
             connection.request("GET", "/health")
             said = json.loads(connection.getresponse().read(_MOST_BODY))
-        except (OSError, http.client.HTTPException, ValueError):
-            return False
+        except (OSError, http.client.RemoteDisconnected):
+            if not last_try:
+                return False
+            said = None
+        except (http.client.HTTPException, ValueError):
+            said = None
         finally:
             connection.close()
-        return isinstance(said, dict) and said.get("ledger") == self._ledger_mark
+        if isinstance(said, dict) and said.get("ledger") == self._ledger_mark:
+            return True
+        self.stop()
+        raise BadSettings(
+            f"image service: port {self._host}:{self._port} is taken by something that is not rackmint with this "
+            "ledger. Stop it or choose another images.listen"
+        )
 
     @property
     def _ledger_mark(self) -> str:

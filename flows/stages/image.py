@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from bios_profiles.profile import plan as plan_bios
 from flows.site import NodeSite
-from flows.stages.take_up import Far, UnderWay, give_up, under_way
+from flows.stages.take_up import HANDED_OVER, Far, UnderWay, give_up, under_way
 from flows.step import digest
 from inventory.command import Shell
 from inventory.deadline import Deadline
@@ -160,6 +160,13 @@ class _Laid(NamedTuple):
     posts: int
 
 
+class _Booted(NamedTuple):
+    """An agent's boot that was begun, and what the BMC said of boot progress before it."""
+
+    attempt_id: str
+    before: tuple[str | None, str | None]
+
+
 def _agents_part(report: NodeReport, site: NodeSite, bmc: Bmc, found: UnderWay) -> _Laid:
     """Begin an attempt or go on with the one found, to its end. Media and override are undone in any case."""
     did: tuple[str, ...] = ("went on with the imaging attempt that was under way",)
@@ -167,11 +174,12 @@ def _agents_part(report: NodeReport, site: NodeSite, bmc: Bmc, found: UnderWay) 
     if found.far is Far.DISK:
         return _Laid(attempt_id, site.site.ledger.attempt_events(attempt_id), did, posts)
     riding = _stage_bios(site, bmc) if found.far is Far.NOWHERE else ()
+    booted = _Booted(attempt_id, (None, None))
     try:
         if found.far is Far.NOWHERE:
-            attempt_id, posts = _boot_agent(report, site, bmc), 1
-            did = (f"boot disk laid with image {site.manifest.name} (attempt {attempt_id})", *riding)
-        attempt_id, more = _agent(report, site, bmc, attempt_id)
+            booted, posts = _boot_agent(report, site, bmc), 1
+            did = (f"boot disk laid with image {site.manifest.name} (attempt {booted.attempt_id})", *riding)
+        attempt_id, more = _agent(report, site, bmc, booted)
     finally:
         _leave_in_known_order(site)
     return _Laid(attempt_id, site.site.ledger.attempt_events(attempt_id), did, posts + more)
@@ -188,7 +196,7 @@ def _stage_bios(site: NodeSite, bmc: Bmc) -> tuple[str, ...]:
     )
 
 
-def _boot_agent(report: NodeReport, site: NodeSite, bmc: Bmc) -> str:
+def _boot_agent(report: NodeReport, site: NodeSite, bmc: Bmc) -> _Booted:
     """Arm the deploy agent for this node alone and power the node on; the ledger hears of it first."""
     login = Login(user=site.site.settings.ssh.user, authorized_key=site.public_key)
     job = build_job(
@@ -206,9 +214,10 @@ def _boot_agent(report: NodeReport, site: NodeSite, bmc: Bmc) -> str:
         bmc.boot_once("Cd")
     else:
         bmc.boot_once("UefiHttp", http_uri=url)
+    before = bmc.boot_progress()
     site.step("power_on", attempt=attempt.attempt_id)
     bmc.power_on()
-    return attempt.attempt_id
+    return _Booted(attempt.attempt_id, before)
 
 
 def _asked_twice(site: NodeSite) -> bool:
@@ -221,24 +230,34 @@ def _off(bmc: Bmc) -> None:
         bmc.power_off()
 
 
-def _agent(report: NodeReport, site: NodeSite, bmc: Bmc, attempt_id: str) -> tuple[str, int]:
+def _agent(report: NodeReport, site: NodeSite, bmc: Bmc, booted: _Booted) -> tuple[str, int]:
     """Watch the agent to its end. One that was never even fetched is booted once more: (attempt, extra POSTs)."""
-    share = site.deadline.budget_s * _AGENT_SHARE
-    poll_s = site.site.settings.pace.poll_s
     try:
-        watch(site.site.ledger, attempt_id, site.deadline.part(share), poll_s=poll_s)
+        _watch(site, bmc, booted)
     except BudgetSpent:
-        if site.site.ledger.attempt_events(attempt_id) or not give_up(site, attempt_id):
+        if site.site.ledger.attempt_events(booted.attempt_id) or not give_up(site, booted.attempt_id):
             raise
     else:
-        return attempt_id, 0
+        return booted.attempt_id, 0
     site.step("boot_agent_again", why="never fetched")
     again = _boot_agent(report, site, bmc)
     try:
-        watch(site.site.ledger, again, site.deadline.part(share), poll_s=poll_s)
+        _watch(site, bmc, again)
     except BudgetSpent as error:
-        raise _in_post(site, bmc, again) or error from error
-    return again, 1
+        raise _in_post(site, bmc, again.attempt_id) or error from error
+    return again.attempt_id, 1
+
+
+def _watch(site: NodeSite, bmc: Bmc, booted: _Booted) -> None:
+    """Wait for the agent's end, but not for one that firmware has gone on without."""
+
+    def passed_by() -> bool:
+        now = bmc.boot_progress()
+        return now != booted.before and now[0] in HANDED_OVER
+
+    deadline = site.deadline.part(site.deadline.budget_s * _AGENT_SHARE)
+    poll_s = site.site.settings.pace.poll_s
+    watch(site.site.ledger, booted.attempt_id, deadline, poll_s=poll_s, passed_by=passed_by)
 
 
 def _in_post(site: NodeSite, bmc: Bmc, attempt_id: str) -> BudgetSpent | None:

@@ -20,8 +20,9 @@ from os_images.attempts import ENDINGS, ending
 from os_images.installers.agent_image import phoned_home
 
 _ON = frozenset({"On", "PoweringOn"})
-_OS = frozenset({"OSBootStarted", "OSRunning"})  # BootProgress.LastState once firmware has handed over: DMTF DSP8010
 _SETUP = "SetupEntered"  # where firmware ends when nothing boots
+# BootProgress.LastState once firmware is through with its boot sources. Source: DMTF DSP8010.
+HANDED_OVER = frozenset({"OSBootStarted", "OSRunning", _SETUP})
 
 
 class Far(StrEnum):
@@ -93,7 +94,7 @@ def _may_come(bmc: Bmc, events: tuple[AttemptEvent, ...]) -> bool:
     progress, _ = bmc.boot_progress()
     if progress == _SETUP:
         return False
-    return bool(events) or progress not in _OS
+    return bool(events) or progress not in HANDED_OVER
 
 
 def give_up(site: NodeSite, attempt_id: str, *, cut_off: bool = False) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -148,18 +149,32 @@ def progress(events: tuple[AttemptEvent, ...]) -> str:
     return f"{last.kind} {text}".strip()
 
 
+def _cannot_tell() -> bool:
+    return False
+
+
 def watch(
-    ledger: Ledger, attempt_id: str, deadline: Deadline, *, until: str = "done", poll_s: float = 1.0
+    ledger: Ledger,
+    attempt_id: str,
+    deadline: Deadline,
+    *,
+    until: str = "done",
+    poll_s: float = 1.0,
+    passed_by: Callable[[], bool] = _cannot_tell,
 ) -> tuple[AttemptEvent, ...]:
     """Wait for `done` or `phone-home`, or for the agent to give up; `judge_attempt` says which.
 
-    Raises `BudgetSpent` naming the rung the attempt got stuck on, and `Cancelled`.
+    `passed_by` says that firmware has gone on without an agent that was never fetched. Raises `BudgetSpent` naming the
+    rung the attempt got stuck on, and `Cancelled`.
     """
     while True:
         events = ledger.attempt_events(attempt_id)
         kinds = {event.kind for event in events}
         if until in kinds or "failed" in kinds:
             return events
+        if not events and passed_by() and not ledger.attempt_events(attempt_id):
+            failed, do = _NEXT[""]
+            raise BudgetSpent(deadline.node, f"{failed}, and firmware went on without it", "", do)
         try:
             deadline.wait(poll_s, progress(events))
         except BudgetSpent as error:
