@@ -18,7 +18,7 @@ from inventory.redfish.crawl import Notes, Reader, Resource
 from inventory.redfish.hosts import Systems, find_systems
 from inventory.redfish.pins import PinStore, pinned
 from inventory.redfish.quirks import Quirk, Trait, quirks_of
-from inventory.redfish.read import FAST, Lanes, Start, read_node
+from inventory.redfish.read import FAST, Lanes, Start, read_node, rests_on
 
 _ROOT = "/redfish/v1/"
 _SESSIONS = "/redfish/v1/SessionService/Sessions"  # where DSP0266 puts it when the root has no link
@@ -143,7 +143,10 @@ class Bmc:
 
     def bios(self) -> Bios:
         """BIOS settings, current and pending."""
-        return bios.read_bios(Reader.afresh(self.wire), self._fresh_host())
+        reader = Reader.afresh(self.wire)
+        read = bios.read_bios(reader, self._fresh_host())
+        reader.keep("BIOS")
+        return rests_on(read, reader.kept)
 
     # --- changing; each proven by reading back -----------------------------------------------------------------------
 

@@ -320,11 +320,12 @@ class Reader:
             return f"HTTP {reply.status}{off}: {reply.said}"
         return "malformed: no JSON object"
 
-    def keep(self, lane: str) -> None:
-        """Store the raw answers read since the last time as one piece of evidence."""
+    def keep(self, lane: str, *also: Resource) -> None:
+        """Store the raw answers read since the last time, and those of `also`, as one piece of evidence."""
         fresh = {uri: reply for uri, reply in self.answers.items() if uri.partition("?")[0] not in self.kept}
         bundle = {uri: {"status": r.status, "at": r.at.isoformat(), "body": r.body} for uri, r in fresh.items()}
+        bundle |= {r.uri: {"status": 200, "at": r.source.read_at.isoformat(), "body": r.body} for r in also}
         took_s = sum(reply.took_ms for reply in fresh.values()) / 1000
         raw = json.dumps(bundle, sort_keys=True).encode()
         kept = self.wire.keep(raw, f"GET {len(bundle)} resources, {lane} lane", now(), took_s, "read")
-        self.kept |= {uri.partition("?")[0]: kept for uri in fresh}
+        self.kept |= {uri.partition("?")[0]: kept for uri in bundle}

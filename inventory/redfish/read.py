@@ -54,7 +54,7 @@ def read_node(
     reader.deep = deep
     begun = wire.requests
     inventory = _fast(reader, start, host.renamed(""))
-    reader.keep(FAST)
+    reader.keep(FAST, host)
     lanes.count(FAST, wire.requests - begun)
     if parts:
         begun = wire.requests
@@ -76,17 +76,18 @@ Sourced = TypeVar("Sourced", Identity, Bios, Gpu, Nic, Dimm, Drive, Cpu, Psu, Fi
 
 def _with_evidence(inventory: Inventory, kept: Mapping[str, Evidence]) -> Inventory:
     """Each part's source with the kept raw answer that it was read from."""
-    parts = {name: tuple(_rests_on(part, kept) for part in getattr(inventory, name)) for name in _PARTS}
+    parts = {name: tuple(rests_on(part, kept) for part in getattr(inventory, name)) for name in _PARTS}
     return inventory.model_copy(
         update={
-            "identity": _rests_on(inventory.identity, kept),
-            "bios": _rests_on(inventory.bios, kept),
+            "identity": rests_on(inventory.identity, kept),
+            "bios": rests_on(inventory.bios, kept),
             **parts,
         }
     )
 
 
-def _rests_on(part: Sourced, kept: Mapping[str, Evidence]) -> Sourced:
+def rests_on(part: Sourced, kept: Mapping[str, Evidence]) -> Sourced:
+    """A part whose source names the kept raw answer it was read from."""
     if part.source is None:
         return part
     # A member that came expanded stands in the answer of its collection.
