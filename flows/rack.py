@@ -86,11 +86,13 @@ async def running(settings_file: str, run_id: str, purpose: str, rack: str, may:
         site.ledger.finish_run(run_id, "interrupted", "")
         raise
     finally:
-        keeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeper
-        await run.close()
-        site.close()
+        try:
+            await run.close()  # the leases are kept warm meanwhile: a farewell writes to BMCs and may take minutes
+        finally:
+            keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeper
+            site.close()
 
 
 def finish(

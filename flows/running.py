@@ -20,7 +20,7 @@ from flows.board import Board
 from flows.site import NodeSite, Site
 from flows.step import StageModule, run_stage
 from inventory.deadline import Deadline
-from inventory.errors import Cancelled, LeaseHeld, LeaseLost
+from inventory.errors import Cancelled, LeaseHeld, LeaseLost, LedgerUnavailable
 from inventory.findings import Finding, Outcome, root_cause
 from inventory.ledger import Lease
 from inventory.model import NodeRef
@@ -94,6 +94,7 @@ class NodeRun:
     node: NodeRef
     lease: Lease
     cancel: threading.Event = field(default_factory=threading.Event)
+    lost: str = ""  # who took the node over, in words: the run goes on without it
 
 
 class Run:
@@ -152,14 +153,21 @@ class Run:
 
     async def keep_leases(self) -> None:
         """Renew every lease at a third of its term; a lost one stops its node. Runs until cancelled."""
+        lease_s = self.site.settings.pace.lease_s
         while True:
-            await asyncio.sleep(self.site.settings.pace.lease_s / 3)
+            await asyncio.sleep(lease_s / 3)
             for name, run in list(self.nodes.items()):
+                if run.lost:
+                    continue
                 try:
-                    run.lease = await self.in_thread(self.site.ledger.renew, run.lease, self.site.settings.pace.lease_s)
+                    # Not in the nodes' threads: these are being ended while the last stages still need their leases.
+                    run.lease = await asyncio.to_thread(self.site.ledger.renew, run.lease, lease_s)
                 except LeaseLost as error:
-                    self.board.note(name, str(error))
+                    run.lost = str(error)
+                    self.board.note(name, run.lost)
                     run.cancel.set()
+                except LedgerUnavailable as error:  # two more tries before the lease runs out, and every write asks
+                    self.board.note(name, str(error))
 
     def release(self) -> None:
         """Give all leases back."""
@@ -237,6 +245,9 @@ class Run:
         except LeaseLost as error:
             return _not_run(module.STAGE, str(error), "Ask the other run; this one has stopped touching the node.")
         except Cancelled:
+            lost = self.nodes[report.node.name].lost
+            if lost:
+                return _not_run(module.STAGE, lost, "Ask the other run; this one has stopped touching the node.")
             self.board.end(report.node.name, module.STAGE, Outcome.NOT_RUN.value, "stopped")
             raise
 

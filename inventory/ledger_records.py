@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, insert, select, update
 
 from inventory.errors import LeaseLost
+from inventory.findings import Outcome
 from inventory.ledger_leases import Lease, Leases
 from inventory.ledger_schema import METRICS, RUNS, STAGES, STEPS
 from inventory.report import Stage, StageRecord
@@ -146,6 +147,20 @@ class Records(Leases):
                 if row.record is not None:
                     open_ = {i: r for i, r in open_.items() if r.stage != row.stage}
             return tuple(Unfinished(i, Stage(r.stage), r.run_id, _steps(connection, i)) for i, r in open_.items())
+
+    def cut_off(self, node_key: str, stage: Stage) -> tuple[Step, ...]:
+        """What tries at a stage that were killed or stopped had noted, each before it did it, since its last real end.
+
+        A try that failed is a real end: what it did is not gone on with.
+        """
+        of_stage = select(STAGES).where(STAGES.c.node_key == node_key, STAGES.c.stage == stage.value)
+        found: list[Step] = []
+        with self._reading() as connection:
+            for row in connection.execute(of_stage.order_by(STAGES.c.id.desc())):
+                if row.record and (row.passed or _reusable(row).outcome is not Outcome.NOT_RUN):
+                    break
+                found[:0] = _steps(connection, row.id)
+        return tuple(found)
 
     def history(self, node_key: str) -> tuple[Kept, ...]:
         """All that was ever begun on a node, oldest first."""

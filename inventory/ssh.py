@@ -170,6 +170,10 @@ class SshShell:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
 
+    def within(self, deadline: Deadline) -> Self:
+        """The same connection in another deadline: to put things in order when its own has ended or was cancelled."""
+        return type(self)(self.node, self._transport, deadline, self._fence)
+
     def close(self) -> None:
         """End the connection; remote commands are bounded by their own `timeout`."""
         self._transport.close()

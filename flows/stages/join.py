@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flows.site import NodeSite
 from inventory.command import Command, ask
+from inventory.deadline import Deadline
 from inventory.errors import NodeTrouble
 from inventory.findings import Finding, Outcome, good
 from inventory.fleet import Fleet, FleetNode
@@ -15,6 +16,7 @@ STAGE = Stage.JOIN
 _CONFIG = "/run/rackmint/join.yaml"  # on tmpfs: the token must not reach a disk
 _MAY_WORK = ("staged", "active")  # every other state of a device in NetBox is left by a person
 _TOKEN_S = 1800.0  # our choice: one slow join, no longer
+_FAREWELL_S = 30.0  # our choice: one short command on a node that has just answered
 
 # kubeadm's own limits (discovery 5 min, TLS bootstrap 5 min, kubelet 4 min) are shortened by the configuration.
 KUBEADM_JOIN: Command[str] = Command(
@@ -44,6 +46,7 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     waits = kept_out(site)
     if waits:
         return StageRecord(stage=STAGE, findings=(waits,))
+    _clear_away(report, site, fleet)
     if not _is_joined(report, site, fleet.node(site.node.name)):
         _join(report, site, fleet)
         did.append("joined by kubeadm, tainted and cordoned")
@@ -78,22 +81,36 @@ def _join(report: NodeReport, site: NodeSite, fleet: Fleet) -> None:
     fleet.guard_name(site.node.name, serial, uuid)
     site.step("precreate")
     fleet.precreate(site.node.name, serial, site.run_id, {"rack": site.node.rack, "site": site.node.site})
-    token = fleet.mint_token(site.node.name, site.run_id, _TOKEN_S)
+    token_id = fleet.new_token_id()
+    site.step("join_token", token_id=token_id)
     try:
+        token = fleet.mint_token(site.node.name, site.run_id, _TOKEN_S, token_id=token_id)
         config = fleet.join_config(site.node.name, token, fleet.ca_hash())
         with site.shell(report.address) as shell:
             _kubeadm(shell, site, config)
     finally:
-        fleet.delete_token(token)
+        fleet.delete_token_of(token_id)
 
 
 def _kubeadm(shell: SshShell, site: NodeSite, config: bytes) -> None:
-    shell.put(_CONFIG, config, mode=0o600)
+    site.step("kubeadm_join")
     try:
-        site.step("kubeadm_join")
+        shell.put(_CONFIG, config, mode=0o600)
         ask(shell, KUBEADM_JOIN, site.site.evidence)
     finally:
-        ask(shell, FORGET_CONFIG, site.site.evidence)
+        farewell = Deadline(site.node.name, _FAREWELL_S, tell=site.deadline.tell)  # its own token: also after a cancel
+        ask(shell.within(farewell), FORGET_CONFIG, site.site.evidence)
+
+
+def _clear_away(report: NodeReport, site: NodeSite, fleet: Fleet) -> None:
+    """What a run that was killed while it joined this node left: its token, and the file that holds it."""
+    left = site.site.ledger.cut_off(site.node.key, STAGE)
+    for step in left:
+        if step.step == "join_token":
+            fleet.delete_token_of(str(step.detail["token_id"]))
+    if any(step.step == "kubeadm_join" for step in left):
+        with site.shell(report.address) as shell:
+            ask(shell, FORGET_CONFIG, site.site.evidence)
 
 
 def kept_out(site: NodeSite) -> Finding | None:

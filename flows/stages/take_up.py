@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from itertools import takewhile
 from typing import NamedTuple
 
 from flows.site import NodeSite
-from inventory.findings import Outcome
 from inventory.ledger import AttemptEvent
 from inventory.redfish import Bmc
 from inventory.report import Stage
@@ -67,15 +65,9 @@ def under_way(site: NodeSite, bmc: Bmc) -> UnderWay:
 
 
 def _steps(site: NodeSite, attempt_id: str) -> set[str]:
-    """What runs that were killed or stopped had noted for this attempt, each before it did it.
-
-    A run that waited to the end of its budget is no such run: what it tried has failed and is begun anew.
-    """
-    ledger = site.site.ledger
-    newest_first = reversed([kept for kept in ledger.history(site.node.key) if kept.stage is Stage.IMAGE])
-    cut_off = takewhile(lambda k: k.record is None or k.record.outcome is Outcome.NOT_RUN, newest_first)
-    steps = (step for kept in cut_off for step in ledger.steps(kept.record_id))
-    return {step.step for step in steps if step.detail.get("attempt") == attempt_id}
+    """What runs that were killed or stopped had noted for this attempt, each before it did it."""
+    left = site.site.ledger.cut_off(site.node.key, Stage.IMAGE)
+    return {step.step for step in left if step.detail.get("attempt") == attempt_id}
 
 
 def _woken_since(site: NodeSite, at: datetime) -> bool:

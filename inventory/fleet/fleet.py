@@ -158,13 +158,24 @@ class Fleet:
             raise ChangeNotApplied(name, "the Node was created and does not stand there tainted and cordoned")
         return node
 
-    def mint_token(self, node: str, run_id: str, ttl_s: float, *, deadline: Deadline | None = None) -> Secret:
-        """A join token for one node, signed for by the cluster."""
-        return tokens.mint(self._connection, node, run_id, ttl_s, deadline)
+    def mint_token(
+        self, node: str, run_id: str, ttl_s: float, *, token_id: str = "", deadline: Deadline | None = None
+    ) -> Secret:
+        """A join token for one node, signed for by the cluster. `token_id` is its public part, noted beforehand."""
+        token_id = token_id or tokens.new_id()
+        return tokens.mint(self._connection, node, run_id, ttl_s, token_id=token_id, deadline=deadline)
+
+    def new_token_id(self) -> str:
+        """The public part of a token to be minted."""
+        return tokens.new_id()
 
     def delete_token(self, token: Secret) -> None:
         """Take a join token back; no harm if it is gone."""
-        tokens.forget(self._connection, "fleet", token)
+        self.delete_token_of(token.reveal().partition(".")[0])
+
+    def delete_token_of(self, token_id: str) -> None:
+        """Take back the join token of this public part; no harm if it is gone."""
+        tokens.forget(self._connection, "fleet", token_id)
 
     def ca_hash(self) -> str:
         """The pin of the cluster's root, from our own settings and never from the unauthenticated cluster-info."""

@@ -29,12 +29,19 @@ _GROUP = "system:bootstrappers:kubeadm:default-node-token"  # kubeadm's own grou
 _TIMEOUTS = {"discovery": "30s", "tlsBootstrap": "60s", "kubeletHealthCheck": "120s"}
 
 
-def mint(connection: Connection, node: str, run_id: str, ttl_s: float, deadline: Deadline | None = None) -> Secret:
+def new_id() -> str:
+    """The public part of a token to be minted, so that it can be noted before there is a token."""
+    return _letters(_ID)
+
+
+def mint(
+    connection: Connection, node: str, run_id: str, ttl_s: float, *, token_id: str, deadline: Deadline | None = None
+) -> Secret:
     """A token for one node; returns when the cluster has signed its cluster-info with it.
 
     Raises `ChangeNotApplied` when the signature does not come.
     """
-    token_id, secret = _letters(_ID), _letters(_SECRET)
+    secret = _letters(_SECRET)
     for hidden in (secret, f"{token_id}.{secret}"):
         REDACTOR.learn(hidden)
     body = _token_secret(token_id, secret, node, run_id, ttl_s)
@@ -43,7 +50,7 @@ def mint(connection: Connection, node: str, run_id: str, ttl_s: float, deadline:
     try:
         _wait_signed(connection, node, token_id, (deadline or Deadline(node, _SIGNED_WITHIN_S)).part(_SIGNED_WITHIN_S))
     except BudgetSpent as error:
-        forget(connection, node, token)
+        forget(connection, node, token_id)
         raise ChangeNotApplied(
             node,
             "the join token was stored and the cluster does not sign for it",
@@ -52,9 +59,9 @@ def mint(connection: Connection, node: str, run_id: str, ttl_s: float, deadline:
     return token
 
 
-def forget(connection: Connection, node: str, token: Secret) -> None:
+def forget(connection: Connection, node: str, token_id: str) -> None:
     """Delete a token; no harm if it is gone. The API server may honour it for ten seconds more: it caches."""
-    name = f"bootstrap-token-{token.reveal().partition('.')[0]}"
+    name = f"bootstrap-token-{token_id}"
     try:
         connection.call(node, "delete the join token", connection.core.delete_namespaced_secret, name, _NAMESPACE)
     except ChangeRefused as error:
