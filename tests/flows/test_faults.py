@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -51,27 +51,19 @@ EXPECTED: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def table() -> Iterator[list[str]]:
-    """Fault → verdict → cause, printed when all have run."""
-    rows: list[str] = []
-    yield rows
-    print("\n" + "\n".join(rows))
-
-
 def test_every_fault_has_its_expectation() -> None:
     """A fault nobody expects anything of is not tested."""
     assert set(FAULTS) == set(EXPECTED)
 
 
 @pytest.mark.parametrize("fault", sorted(EXPECTED))
-def test_fault(fault: str, make_lab: Callable[..., LabHandle], table: list[str]) -> None:
+def test_fault(fault: str, make_lab: Callable[..., LabHandle], record_property: Callable[[str, object], None]) -> None:
     """The sick node gets its verdict and its cause; its neighbours are accepted."""
     lab = make_lab(nodes=3)
     lab.inject(SICK, fault)
     nodes = {node.node.name: node for node in run_line(lab).nodes}
     sick = nodes.pop(SICK)
-    table.append(f"{fault:28} {sick.verdict.value:10} {sick.cause}")
+    record_property("table: fault → verdict → cause", f"{fault:28} {sick.verdict.value:10} {sick.cause}")
     verdict, words = EXPECTED[fault]
     assert (verdict, {"accepted"}) == (sick.verdict.value, {n.verdict.value for n in nodes.values()}), told(sick, nodes)
     assert words in sick.cause
