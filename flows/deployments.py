@@ -39,6 +39,7 @@ def serve_all(settings: Settings, *, revalidate_cron: str, audit_cron: str) -> N
             concurrency_limit=_ONE,
         ),
         pause_on_shutdown=True,
+        print_starting_message=False,  # the command has said what is served
     )
 
 

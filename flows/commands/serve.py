@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from types import FrameType
+
 import click
 
 from flows.commands.options import answer, as_json
@@ -26,6 +30,7 @@ def serve(settings_file: str, revalidate_cron: str, audit_cron: str, as_json: bo
     settings = load_settings(settings_file)
     Site.open(settings).close()  # settings, ledger and keys are good before anything is promised
     ship_prefect_settings(settings.state)
+    signal.signal(signal.SIGTERM, _end)  # until Prefect's runner, which then ends its flows, takes the signal over
     server = start_server(settings.state)
     try:
         said = server.wait()
@@ -44,3 +49,8 @@ def serve(settings_file: str, revalidate_cron: str, audit_cron: str, as_json: bo
     finally:
         server.stop()
     return 0
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Leave through the door, so that our server ends with us."""
+    sys.exit(0)
