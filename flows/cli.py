@@ -85,7 +85,7 @@ def _told(error: BaseException) -> tuple[str, int]:
             return str(error), UNDECIDED
         case OSError():
             said = _DISK.get(error.errno or 0, error.strerror or str(error))
-            return f"{error.filename or 'the operating system'}: {said}", UNDECIDED
+            return f"{error.filename}: {said}" if error.filename else said, UNDECIDED
         case _:
             return _broke(error), UNDECIDED
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -16,12 +17,15 @@ from flows.running import Mandate, Run
 from flows.settings import load_settings
 from flows.site import Site
 from inventory.certificate import due
-from inventory.errors import BadSettings
+from inventory.errors import BadSettings, LedgerUnavailable
 from inventory.findings import Finding, Verdict
 from inventory.model import NodeRef, now
 from inventory.report import NodeReport, RackReport
 
 DUE = "due"  # what a re-validation calls the nodes of any rack whose certificates are due
+
+# Our choice: what a first run over 64 nodes leaves (2 MiB a node: evidence, ledger, Prefect's history), and some air.
+_ROOM_MIB = 200
 
 
 def new_run_id() -> str:
@@ -69,10 +73,21 @@ def keep_log(state: Path) -> None:
         logger.propagate = False
 
 
+def check_room(state: Path) -> None:
+    """Refuse to begin what could not be noted to its end."""
+    free_mib = shutil.disk_usage(state).free / 2**20
+    if free_mib < _ROOM_MIB:
+        raise LedgerUnavailable(
+            f"state folder {state}: {free_mib:.0f} MiB are free on its disk, a run needs {_ROOM_MIB}. Make room, then "
+            "run the same command again"
+        )
+
+
 @asynccontextmanager
 async def running(settings_file: str, run_id: str, purpose: str, rack: str, may: Mandate) -> AsyncIterator[Run]:
     """A run with its leases kept warm; however it ends, stages have ended and leases are given back."""
     site = Site.open(load_settings(settings_file))
+    check_room(site.settings.state)
     keep_log(site.settings.state)
     board = WATCHING.get() or Board()
     run = Run(site, run_id, purpose, board, may)
@@ -83,7 +98,8 @@ async def running(settings_file: str, run_id: str, purpose: str, rack: str, may:
         await run.in_thread(replay, run)
         yield run
     except BaseException:
-        site.ledger.finish_run(run_id, "interrupted", "")
+        with suppress(LedgerUnavailable):  # then it is the very reason, and is raised
+            site.ledger.finish_run(run_id, "interrupted", "")
         raise
     finally:
         try:

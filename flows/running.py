@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -170,9 +170,10 @@ class Run:
                     self.board.note(name, str(error))
 
     def release(self) -> None:
-        """Give all leases back."""
+        """Give all leases back; what a full ledger cannot note is taken over from this process once it is gone."""
         for run in self.nodes.values():
-            self.site.ledger.release(run.lease)
+            with suppress(LedgerUnavailable):
+                self.site.ledger.release(run.lease)
 
     def cancel(self) -> None:
         """Ask every stage to stop; they end their remote commands and leave BMCs in a known boot order."""
@@ -195,7 +196,7 @@ class Run:
     def _whole(self, node: NodeRef | NodeReport, result: NodeReport | BaseException) -> NodeReport:
         if isinstance(result, NodeReport):
             return result
-        if isinstance(result, Cancelled | asyncio.CancelledError | KeyboardInterrupt | SystemExit):
+        if isinstance(result, Cancelled | LedgerUnavailable | asyncio.CancelledError | KeyboardInterrupt | SystemExit):
             raise result
         _LOG.error("%s: the line broke", name_of(node), exc_info=result)
         report = node if isinstance(node, NodeReport) else NodeReport(node=node, run_id=self.run_id)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from inventory.errors import BadSettings
 from inventory.model import Frozen
@@ -17,11 +18,20 @@ from inventory.secrets import Secret, resolve
 _PREFIX = "RACKMINT_"
 
 
+def _is_reference(text: str) -> str:
+    if not text.startswith(("env:", "file:")):
+        raise ValueError("write where the secret is found, env:NAME or file:PATH, never the secret itself")
+    return text
+
+
+Reference = Annotated[str, AfterValidator(_is_reference)]
+
+
 class BmcSettings(Frozen):
     """How BMCs are logged in to."""
 
-    username: str = "env:RACKMINT_BMC_USERNAME"
-    password: str = "env:RACKMINT_BMC_PASSWORD"  # noqa: S105 (a reference)
+    username: Reference = "env:RACKMINT_BMC_USERNAME"
+    password: Reference = "env:RACKMINT_BMC_PASSWORD"  # noqa: S105 (a reference)
     tls: str = "pin"  # pin = trust the certificate seen first; verify; or a CA file
 
 
@@ -29,14 +39,14 @@ class SshSettings(Frozen):
     """How nodes are logged in to, once our image is on them."""
 
     user: str = "root"
-    private_key: str = "env:RACKMINT_SSH_KEY"
+    private_key: Reference = "env:RACKMINT_SSH_KEY"
 
 
 class NetBoxSettings(Frozen):
     """Where the book is."""
 
     url: str = ""
-    token: str = "env:RACKMINT_NETBOX_TOKEN"  # noqa: S105 (a reference)
+    token: Reference = "env:RACKMINT_NETBOX_TOKEN"  # noqa: S105 (a reference)
     ca: str = ""  # CA file; empty = the system's
 
 
@@ -128,9 +138,27 @@ def load_settings(file: str = "", environment: Mapping[str, str] | None = None) 
     try:
         return Settings.model_validate({**data, "file": str(path.resolve())})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadSettings(f"{path}: {where}: {first['msg']}. Mend the setting") from error
+        raise BadSettings(f"{path}: {_said(error)}") from error
+
+
+def _said(error: ValidationError) -> str:
+    """The first thing wrong with the settings, and what to do about it; never the value, which may be a secret."""
+    first = error.errors(include_input=False)[0]
+    *sections, key = (str(part) for part in first["loc"])
+    where = ".".join([*sections, key])
+    known = _keys_of(*sections)
+    if first["type"] == "missing":
+        return f"{where} is missing. Set it"
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(key, known, n=1)
+        return f"{where}: no such setting. {f'Did you mean {near[0]}?' if near else 'Known are ' + ', '.join(known)}"
+    return f"{where}: {first['msg'].removeprefix('Value error, ')}. Mend the setting"
+
+
+def _keys_of(section: str = "", *_: str) -> list[str]:
+    field = Settings.model_fields.get(section)
+    inside = field.annotation if field else Settings
+    return sorted(set(getattr(inside, "model_fields", {})) - {"file"})
 
 
 def _override(data: dict[str, Any], name: str, value: str) -> None:
@@ -138,8 +166,8 @@ def _override(data: dict[str, Any], name: str, value: str) -> None:
     if not name.startswith(_PREFIX):
         return
     section, _, key = name.removeprefix(_PREFIX).lower().partition("__")
-    if key:
-        data.setdefault(section, {})[key] = value
+    if key and isinstance(data.setdefault(section, {}), dict):
+        data[section][key] = value
     elif section in _PLAIN:
         data[section] = value
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import fsspec
 
+from inventory.errors import LedgerUnavailable
 from inventory.findings import Evidence
 from inventory.redact import Redactor
 
@@ -21,12 +22,18 @@ class EvidenceStore:
         self._redactor = redactor or Redactor()
 
     def keep(self, raw: bytes, *, asked: str, of: str, at: datetime, took_s: float, status: str) -> Evidence:
-        """Store one raw answer and describe it. Raises `OSError` when the store is full or not writable."""
+        """Store one raw answer and describe it; raises `LedgerUnavailable` when the store is full or not writable."""
         clean = self._redactor.clean_bytes(raw)
         digest = hashlib.sha256(clean).hexdigest()
         path = self._path(digest)
-        if not self._fs.exists(path):
-            self._write(path, clean)
+        try:
+            if not self._fs.exists(path):
+                self._write(path, clean)
+        except OSError as error:
+            said = error.strerror or str(error)
+            raise LedgerUnavailable(
+                f"evidence {self._url}: {said}. Make room or mend its permissions, then run the same command again"
+            ) from error
         return Evidence(
             asked=self._redactor.clean(asked), of=of, at=at, took_s=round(took_s, 3), status=status, sha256=digest
         )

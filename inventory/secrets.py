@@ -40,7 +40,7 @@ def resolve(reference: str, environment: Mapping[str, str], redactor: Redactor =
     elif kind == "file":
         value = _read_file(reference, Path(name).expanduser())
     else:
-        raise BadSettings(f"secret reference {kind!r}…: not understood. Write env:NAME or file:PATH")
+        raise BadSettings("a secret is named neither by env:NAME nor by file:PATH. Write where it is found, not itself")
     redactor.learn(value)
     return Secret(value)
 

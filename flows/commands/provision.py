@@ -14,7 +14,7 @@ from flows.commands.options import as_json as _as_json
 from flows.commands.options import document
 from flows.local_server import start_server
 from flows.plan import RackPlan, plan_rack
-from flows.rack import new_run_id, nodes_of, outcome_of
+from flows.rack import check_room, new_run_id, nodes_of, outcome_of
 from flows.render.console import console, show
 from flows.render.grid import watching
 from flows.render.plans import rack_plan
@@ -22,7 +22,7 @@ from flows.render.terminal import rack_report
 from flows.render.text import about
 from flows.settings import Settings, load_settings, ship_prefect_settings
 from flows.site import Site
-from inventory.errors import Cancelled, RackmintError
+from inventory.errors import Cancelled, LedgerUnavailable, RackmintError
 from inventory.findings import Verdict
 from inventory.report import RackReport
 
@@ -76,6 +76,7 @@ def provision(
     """
     settings = load_settings(settings_file)
     site = Site.open(settings)
+    check_room(settings.state)
     ship_prefect_settings(settings.state)
     server = start_server(settings.state)  # it comes up while the plan is made
     try:
@@ -132,6 +133,7 @@ def revalidate(settings_file: str, rack: str, nodes: tuple[str, ...], due: bool,
         raise click.UsageError("name a rack, or use --due")
     settings = load_settings(settings_file)
     Site.open(settings).close()
+    check_room(settings.state)
     ship_prefect_settings(settings.state)
     server = start_server(settings.state)
     try:
@@ -159,6 +161,8 @@ def _run(settings: Settings, run_id: str, flow: Flow, as_json: bool) -> int:
     WATCHING.set(board)
     with watching(board, console(stderr=as_json)):
         broke = to_the_end(flow)
+    if isinstance(broke, LedgerUnavailable):
+        raise broke  # where nothing can be noted, no report was kept
     report = _report(settings, run_id)
     if report is None:
         raise broke or Cancelled(f"run {run_id} was stopped before it had a report")
