@@ -126,10 +126,10 @@ class NetBox:
         """Write the plan and prove it by reading back; the number of writes. May be repeated after any interruption."""
         if not plan.writes:
             return 0
-        before = self.writes
+        before = self._wire.writes_of_thread
         carry_out(self._wire, plan, self._tag_ids(), fence)
         self._prove(plan)
-        return self.writes - before
+        return self._wire.writes_of_thread - before
 
     def claim(self, book: BookNode, run_id: str, until: datetime) -> BookNode:
         """Put the run's name on the node for others to see; raises `LeaseHeld` naming who has it."""

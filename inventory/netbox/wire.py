@@ -180,11 +180,17 @@ class Wire:
         with self._lock:
             self.requests += 1
             self.writes += _changes(request)
+        self._local.writes = self.writes_of_thread + _changes(request)
 
     def note_answer(self, answer: requests.Response) -> None:
         """Keep what every answer tells: NetBox's clock and version."""
         self.server_time = _date(answer.headers.get("Date", "")) or now()
         self.version = answer.headers.get("API-Version", self.version)
+
+    @property
+    def writes_of_thread(self) -> int:
+        """Of `writes`, those the calling thread sent: others record their nodes at the same time."""
+        return getattr(self._local, "writes", 0)
 
     def time_out_s(self, request: requests.PreparedRequest) -> float:
         """How long to wait for one answer, inside the deadline when there is one."""

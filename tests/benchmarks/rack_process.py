@@ -129,7 +129,7 @@ def _figures(report_json: str) -> dict[str, Any]:
         "verdicts": {v.value: report.count(v) for v in Verdict},
         "causes": sorted({node.cause for node in report.nodes if node.cause}),
         "posts": report.posts,
-        "netbox_writes": sum(r.details.get("writes", 0) for r in records if r.stage is Stage.RECORD),
+        "netbox_writes": report.book_writes,
         "reused": sum(bool(r.reused_from) for r in records),
         "slowest_s": {stage.value: max((s for at, s in took if at is stage), default=0.0) for stage in Stage},
     }

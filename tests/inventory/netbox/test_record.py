@@ -213,10 +213,12 @@ def test_one_journal_entry_a_run(hall: Hall) -> None:
 
 
 def test_nodes_recorded_side_by_side_share_what_they_add(rack_hall: Hall) -> None:
-    """Eight nodes at once meet a catalogue that knows none of their parts: each is whole, each type is there once."""
+    """Eight nodes at once: each is whole, each type is there once, and each counts the writes that were its own."""
+    before = rack_hall.netbox.writes
     with ThreadPoolExecutor(8) as threads:
         writes = list(threads.map(lambda node: record(rack_hall, node), rack_hall.nodes))
     assert all(writes)
+    assert rack_hall.netbox.writes - before == sum(writes)
     books = rack_hall.netbox.read_many(rack_hall.ids())
     assert {(51, "accepted")} == {(len(book.parts), book.text("verdict")) for book in books}
     assert 5 == len(rack_hall.person.get("dcim/module-types"))
