@@ -101,7 +101,9 @@ def run_stage(stage: StageModule, report: NodeReport, site: NodeSite, *, fresh: 
 
 def without_secrets(record: StageRecord) -> StageRecord:
     """What machines and libraries said may carry a token, as part of a URL for one; none is kept or shown."""
-    return StageRecord.model_validate_json(REDACTOR.clean(record.model_dump_json()))
+    said = record.model_dump_json()
+    clean = REDACTOR.clean(said)
+    return record if clean == said else StageRecord.model_validate_json(clean)
 
 
 # Steps a stage notes before it lets the node POST.

@@ -57,7 +57,7 @@ def tell_stage(report: NodeReport, record: StageRecord) -> None:
             "run": report.run_id,
             "took_s": round((record.ended_at - record.started_at).total_seconds(), 3),
             "reason": record.reason,
-            "cause": plain(report.plus(record).cause),
+            "cause": "" if record.passed else plain(report.plus(record).cause),
         },
     )
 

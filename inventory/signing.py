@@ -26,18 +26,13 @@ _KEY_ID_DIGITS = 16  # our choice: 64 bits name a key among the few a site has
 
 def canonical_json(value: Any) -> bytes:
     """The one byte form of a value: keys sorted, no spaces, UTF-8. Floats are refused: they print differently."""
-    _refuse_floats(value)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    json.loads(text, parse_float=_refuse_float, parse_constant=_refuse_float)
+    return text.encode()
 
 
-def _refuse_floats(value: Any) -> None:
-    if isinstance(value, float):
-        raise TypeError(f"{value!r}: a float has no canonical form; sign its text")
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for item in value:
-            _refuse_floats(item)
+def _refuse_float(number: str) -> None:
+    raise TypeError(f"{number}: a float has no canonical form; sign its text")
 
 
 class SigningKey:
