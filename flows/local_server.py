@@ -51,8 +51,11 @@ class LocalServer:
             self.note.unlink(missing_ok=True)
 
 
-def start_server(state: Path) -> LocalServer:
-    """Begin to start a server unless `PREFECT_API_URL` names one or one of an earlier run still answers."""
+def start_server(state: Path, without: frozenset[str] = frozenset()) -> LocalServer:
+    """Begin to start a server unless `PREFECT_API_URL` names one or one of an earlier run still answers.
+
+    Variables named in `without` are not handed on to it.
+    """
     if prefect_api_url():
         return LocalServer()
     home = state.resolve() / "prefect"
@@ -66,7 +69,7 @@ def start_server(state: Path) -> LocalServer:
     with (home / "server.log").open("ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"],
-            env=prefect_environment(state),  # its files lie under `state`, whoever started it
+            env=prefect_environment(state, without),  # its files lie under `state`, whoever started it
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

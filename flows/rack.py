@@ -20,6 +20,7 @@ from inventory.certificate import due
 from inventory.errors import BadSettings, LedgerUnavailable
 from inventory.findings import Finding, Verdict
 from inventory.model import NodeRef, now
+from inventory.redact import REDACTOR
 from inventory.report import NodeReport, RackReport
 
 DUE = "due"  # what a re-validation calls the nodes of any rack whose certificates are due
@@ -63,12 +64,20 @@ def _is_due(site: Site, node: NodeRef) -> bool:
     )
 
 
+class _Discreet(logging.Formatter):
+    """Lines, and the traces below them, without known secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line as it is written."""
+        return REDACTOR.clean(super().format(record))
+
+
 def keep_log(state: Path) -> None:
     """What we log, traces of our own faults above all, goes to a file: a terminal shows the rack."""
     logger = logging.getLogger("rackmint")
     if not logger.handlers:
         handler = logging.FileHandler(state / "rackmint.log", delay=True)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        handler.setFormatter(_Discreet("%(asctime)s %(levelname)s %(message)s"))
         logger.addHandler(handler)
         logger.propagate = False
 

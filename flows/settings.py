@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from inventory.errors import BadSettings
 from inventory.model import Frozen
+from inventory.redact import Redactor
 from inventory.secrets import Secret, resolve
 
 _PREFIX = "RACKMINT_"
@@ -116,6 +117,16 @@ class Settings(Frozen):
         """The Ed25519 key certificates are signed with."""
         return Path(self.signing_key) if self.signing_key else self.state / "signing-key.pem"
 
+    @property
+    def secret_variables(self) -> frozenset[str]:
+        """Environment variables that hold secrets: nobody we start needs to inherit them."""
+        references = (self.bmc.password, self.ssh.private_key, self.netbox.token)
+        return frozenset(name for kind, _, name in (r.partition(":") for r in references) if kind == "env")
+
+    def value(self, reference: str) -> str:
+        """What stands behind a reference that is no secret, such as a user name; raises `BadSettings`."""
+        return resolve(reference, os.environ, Redactor()).reveal()
+
     def secret(self, reference: str) -> Secret:
         """The value behind a reference, fetched now; raises `BadSettings` naming the reference."""
         return resolve(reference, os.environ)
@@ -194,7 +205,7 @@ def ship_prefect_settings(state: Path) -> None:
     os.environ.update(prefect_environment(state))
 
 
-def prefect_environment(state: Path) -> dict[str, str]:
+def prefect_environment(state: Path, without: frozenset[str] = frozenset()) -> dict[str, str]:
     """The environment with Prefect's shipped settings: what a server of our own is started with."""
     shipped = {
         "PREFECT_HOME": str(state.resolve() / "prefect"),
@@ -212,7 +223,7 @@ def prefect_environment(state: Path) -> dict[str, str]:
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",  # what goes wrong is told once, by us
         "PREFECT_CLI_PROMPT": "false",
     }
-    return {**shipped, **os.environ}
+    return {**shipped, **{name: value for name, value in os.environ.items() if name not in without}}
 
 
 def prefect_api_url() -> str:

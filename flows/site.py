@@ -181,7 +181,7 @@ class NodeSite:
         return Bmc(
             self.node.name,
             self.node.bmc_url,
-            BmcLogin(settings.secret(settings.bmc.username).reveal(), settings.secret(settings.bmc.password)),
+            BmcLogin(settings.value(settings.bmc.username), settings.secret(settings.bmc.password)),
             tls=settings.bmc.tls,
             pins=pins_of(self.site.ledger),
             deadline=self.deadline,

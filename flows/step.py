@@ -102,7 +102,7 @@ def run_stage(stage: StageModule, report: NodeReport, site: NodeSite, *, fresh: 
 def without_secrets(record: StageRecord) -> StageRecord:
     """What machines and libraries said may carry a token, as part of a URL for one; none is kept or shown."""
     said = record.model_dump_json()
-    clean = REDACTOR.clean(said)
+    clean = REDACTOR.clean_json(said)
     return record if clean == said else StageRecord.model_validate_json(clean)
 
 

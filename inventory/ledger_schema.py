@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Dialect, Double, ForeignKey, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeDecorator
+
+from inventory.redact import REDACTOR
 
 SCHEMA = "0001"  # the newest revision in migrations/versions; a store with an unknown one is newer than we are
 
@@ -25,6 +28,39 @@ class When(TypeDecorator[datetime]):
         return None if value is None else datetime.fromtimestamp(value, UTC)
 
 
+class SafeText(TypeDecorator[str]):
+    """Text that others gave us, kept without known secrets."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """To the store."""
+        return None if value is None else REDACTOR.clean(value)
+
+
+class SafeJson(TypeDecorator[Any]):
+    """Facts that others gave us, kept without known secrets."""
+
+    impl = JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """To the store."""
+        return REDACTOR.clean_value(value)
+
+
+class SafeReport(TypeDecorator[str]):
+    """One of our own nouns as JSON, kept without known secrets in its texts."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """To the store."""
+        return None if value is None else REDACTOR.clean_json(value)
+
+
 TABLES = MetaData()
 
 NODES = Table(
@@ -32,7 +68,7 @@ NODES = Table(
     TABLES,
     Column("node_key", Text, primary_key=True),
     Column("name", Text, nullable=False),
-    Column("ref", Text, nullable=False),  # NodeRef as JSON
+    Column("ref", SafeReport, nullable=False),  # NodeRef as JSON
     Column("seen_at", When, nullable=False),
 )
 
@@ -51,11 +87,11 @@ RUNS = Table(
     Column("run_id", Text, primary_key=True),
     Column("purpose", Text, nullable=False),
     Column("rack", Text, nullable=False),
-    Column("parameters", JSON, nullable=False),
+    Column("parameters", SafeJson, nullable=False),
     Column("begun_at", When, nullable=False),
     Column("finished_at", When),
     Column("outcome", Text),
-    Column("report", Text),  # RackReport as JSON
+    Column("report", SafeReport),  # RackReport as JSON
 )
 
 LEASES = Table(  # a row stays after its release, so that the fence never goes back
@@ -85,7 +121,7 @@ STAGES = Table(
     Column("begun_at", When, nullable=False),
     Column("finished_at", When),
     Column("passed", Boolean),
-    Column("record", Text),  # StageRecord as JSON
+    Column("record", SafeReport),  # StageRecord as JSON
     Index("stage_records_by_node", "node_key", "stage", "id"),
 )
 
@@ -95,7 +131,7 @@ STEPS = Table(
     Column("id", Integer, primary_key=True),
     Column("record_id", Integer, ForeignKey("stage_records.id"), nullable=False, index=True),
     Column("step", Text, nullable=False),
-    Column("detail", JSON, nullable=False),
+    Column("detail", SafeJson, nullable=False),
     Column("at", When, nullable=False),
 )
 
@@ -110,7 +146,7 @@ CERTIFICATES = Table(
     Column("body", Text, nullable=False),  # NodeCertificate as JSON
     Column("revoked_at", When),
     Column("revoked_by", Text),
-    Column("revoked_reason", Text),
+    Column("revoked_reason", SafeText),
 )
 
 OUTBOX = Table(
@@ -120,11 +156,11 @@ OUTBOX = Table(
     Column("kind", Text, nullable=False),
     Column("node_key", Text, nullable=False),
     Column("dedupe_key", Text, nullable=False, unique=True),
-    Column("payload", JSON, nullable=False),
+    Column("payload", SafeJson, nullable=False),
     Column("put_at", When, nullable=False),
     Column("due_at", When, nullable=False),
     Column("tries", Integer, nullable=False),
-    Column("said", Text, nullable=False),
+    Column("said", SafeText, nullable=False),
     Column("done_at", When),
 )
 
@@ -145,7 +181,7 @@ ATTEMPT_EVENTS = Table(
     Column("id", Integer, primary_key=True),
     Column("attempt_id", Text, ForeignKey("attempts.attempt_id"), nullable=False, index=True),
     Column("kind", Text, nullable=False),
-    Column("detail", JSON, nullable=False),
+    Column("detail", SafeJson, nullable=False),
     Column("at", When, nullable=False),
 )
 

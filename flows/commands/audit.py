@@ -29,7 +29,7 @@ def audit(settings_file: str, rack: str, as_json: bool, as_csv: bool) -> int:
     settings = load_settings(settings_file)
     Site.open(settings).close()  # settings, ledger and keys are good before a server is started
     ship_prefect_settings(settings.state)
-    server = start_server(settings.state)
+    server = start_server(settings.state, settings.secret_variables)
     try:
         server.wait()
         text = _audited(settings, rack)

@@ -49,11 +49,11 @@ def look(settings_file: str, url: str, username: str, password: str, timeout_s: 
         login, pins = None, None
         if username or password:
             login = BmcLogin(
-                settings.secret(username or settings.bmc.username).reveal(),
+                settings.value(username or settings.bmc.username),
                 settings.secret(password or settings.bmc.password),
             )
         elif settings.file and address.startswith("https://"):
-            login = BmcLogin(settings.secret(settings.bmc.username).reveal(), settings.secret(settings.bmc.password))
+            login = BmcLogin(settings.value(settings.bmc.username), settings.secret(settings.bmc.password))
             pins = _pins(settings, stack)
         seen = look_as_json(address, login, tls=settings.bmc.tls, pins=pins, deadline=Deadline(address, timeout_s))
     if as_json:

@@ -78,7 +78,7 @@ def provision(
     site = Site.open(settings)
     check_room(settings.state)
     ship_prefect_settings(settings.state)
-    server = start_server(settings.state)  # it comes up while the plan is made
+    server = start_server(settings.state, settings.secret_variables)  # it comes up while the plan is made
     try:
         try:
             made = _plan(site, rack, nodes, reimage)
@@ -135,7 +135,7 @@ def revalidate(settings_file: str, rack: str, nodes: tuple[str, ...], due: bool,
     Site.open(settings).close()
     check_room(settings.state)
     ship_prefect_settings(settings.state)
-    server = start_server(settings.state)
+    server = start_server(settings.state, settings.secret_variables)
     try:
         from flows.revalidate import revalidate_rack
 

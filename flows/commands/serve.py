@@ -31,7 +31,7 @@ def serve(settings_file: str, revalidate_cron: str, audit_cron: str, as_json: bo
     Site.open(settings).close()  # settings, ledger and keys are good before anything is promised
     ship_prefect_settings(settings.state)
     signal.signal(signal.SIGTERM, _end)  # until Prefect's runner, which then ends its flows, takes the signal over
-    server = start_server(settings.state)
+    server = start_server(settings.state, settings.secret_variables)
     try:
         said = server.wait()
         if said:

@@ -7,13 +7,15 @@ import unicodedata
 from collections.abc import Iterable
 from itertools import pairwise
 
+from inventory.redact import REDACTOR
+
 # Our choice: longer than any honest error line, shorter than a screen.
 _LONGEST = 400
 
 
 def plain(text: str, longest: int = _LONGEST) -> str:
-    """The text without terminal escapes, line breaks, direction marks or other control characters."""
-    shown = "".join(c if _harmless(c) else " " for c in text)
+    """The text without known secrets, terminal escapes, line breaks, direction marks or other control characters."""
+    shown = "".join(c if _harmless(c) else " " for c in REDACTOR.clean(text))
     shown = " ".join(shown.split())
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 

@@ -152,7 +152,17 @@ def _from_file(path: Path) -> client.ApiClient:
         raise BadSettings(
             f"kubeconfig {path}: {_last_line(error)}. Mend the file, or point [fleet] elsewhere"
         ) from error
+    _learn(api.configuration)
     return api
+
+
+def _learn(settings: client.Configuration) -> None:
+    """What the file holds of credentials is written nowhere else."""
+    for credential in (*settings.api_key.values(), settings.password):
+        if credential:
+            REDACTOR.learn(credential.removeprefix("Bearer "))
+    if settings.key_file:
+        REDACTOR.learn(Path(settings.key_file).read_text())
 
 
 def _ca_of(path: Path) -> str:

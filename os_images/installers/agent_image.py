@@ -102,8 +102,8 @@ def new_attempt(ledger: Ledger, node: NodeRef, job: dict[str, Any]) -> NewAttemp
     """Note a new attempt, before the node is booted for it. Its token is blotted out of everything that is written."""
     attempt = NewAttempt(secrets.token_hex(8), secrets.token_urlsafe(24))
     seed = seed_token(attempt.token)
-    REDACTOR.learn(attempt.token)
-    REDACTOR.learn(seed)
+    REDACTOR.learn_token(attempt.token)
+    REDACTOR.learn_token(seed)
     kept = {**job, "seed_token_sha256": sha256(seed)}
     ledger.put_attempt(attempt.attempt_id, node.key, node.name, sha256(attempt.token), kept)
     return attempt
