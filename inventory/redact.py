@@ -30,6 +30,7 @@ class Redactor:
         self._known: set[str] = set()
         self._spellings: tuple[tuple[str, bytes], ...] = ()  # longest first, so that parts of one leave no rest
         self._tokens: set[str] = set()
+        self._tokens_raw: set[bytes] = set()  # the same, as bytes
         self._lock = threading.Lock()
 
     def learn(self, secret: str) -> None:
@@ -44,21 +45,27 @@ class Redactor:
     def learn_token(self, token: str) -> None:
         """As `learn`, for tokens of letters, digits, - and _ that we mint by the hundred: costs nothing per token."""
         with self._lock:
-            self._tokens |= set(_WORD.findall(token))
+            words = _WORD.findall(token)
+            self._tokens |= set(words)
+            self._tokens_raw |= {word.encode() for word in words}
 
     def clean(self, text: str) -> str:
         """The text without any known secret."""
         for spelling, _ in self._spellings:
             if spelling in text:
                 text = text.replace(spelling, BLOT)
-        return _BOOT.sub(rf"\1{BLOT}\2", _WORD.sub(self._word, text))
+        if not self._tokens.isdisjoint(_WORD.findall(text)):  # asked first: most texts carry none, and are long
+            text = _WORD.sub(self._word, text)
+        return _BOOT.sub(rf"\1{BLOT}\2", text)
 
     def clean_bytes(self, raw: bytes) -> bytes:
         """As `clean`, on bytes."""
         for _, spelling in self._spellings:
             if spelling in raw:
                 raw = raw.replace(spelling, BLOT.encode())
-        return _BOOT_BYTES.sub(rb"\1" + BLOT.encode() + rb"\2", _WORD_BYTES.sub(self._word_bytes, raw))
+        if not self._tokens_raw.isdisjoint(_WORD_BYTES.findall(raw)):
+            raw = _WORD_BYTES.sub(self._word_bytes, raw)
+        return _BOOT_BYTES.sub(rb"\1" + BLOT.encode() + rb"\2", raw)
 
     def clean_json(self, text: str) -> str:
         """JSON without any known secret in its texts; its keys stay, whatever somebody chose as a password."""
@@ -78,7 +85,7 @@ class Redactor:
         return BLOT if found[0] in self._tokens else found[0]
 
     def _word_bytes(self, found: re.Match[bytes]) -> bytes:
-        return BLOT.encode() if found[0].decode() in self._tokens else found[0]
+        return BLOT.encode() if found[0] in self._tokens_raw else found[0]
 
 
 def _spellings(secret: str) -> set[str]:
