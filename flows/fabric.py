@@ -24,20 +24,26 @@ _PAIR_S = 900.0  # our choice: a pair test of large sizes on slow links, and its
 
 async def prove_fabric(alone: Sequence[NodeReport], run: Run) -> tuple[tuple[NodeReport, ...], tuple[Finding, ...]]:
     """The reports with what the rack says of each node, and findings about links and rails that are no node's."""
-    fresh = {report.node.name: report for report in alone if _freshly_burnt_in(report)}
+    fresh = {report.node.name: report for report in alone if _untold(report)}
     names = sorted(fresh)
     tests = await _pair_up(fresh, run) if len(names) > 1 else []
     findings = (*judge_pairs(names, [test.result for test in tests]), *_cohort(fresh))
-    told = [await run.in_thread(_told, report, findings, run) for report in alone]
+    told = tuple(_told(report, findings) for report in alone)
+    news = [after for before, after in zip(alone, told, strict=True) if after is not before]
+    records = [(run.nodes[report.node.name].lease, report.records[-1]) for report in news]
+    await run.in_thread(run.site.ledger.put_stages, run.run_id, records)
     for report in told:
         if report.node.name in fresh:
             _show_end(report, run)
-    return tuple(told), tuple(f for f in findings if f.subject not in fresh and f.outcome is not Outcome.NOT_APPLICABLE)
+    return told, tuple(f for f in findings if f.subject not in fresh and f.outcome is not Outcome.NOT_APPLICABLE)
 
 
-def _freshly_burnt_in(report: NodeReport) -> bool:
+def _untold(report: NodeReport) -> bool:
+    """Burnt in by this run, or by one that was killed before the rack had its say about the node."""
     record = report.record(Stage.BURN_IN)
-    return record is not None and record.passed and not record.reused_from
+    if record is None or not record.passed:
+        return False
+    return not record.reused_from or all(finding.subject != report.node.name for finding in record.findings)
 
 
 # -- pairs ----------------------------------------------------------------------------------------------------------
@@ -124,17 +130,13 @@ def _cohort(fresh: dict[str, NodeReport]) -> tuple[Finding, ...]:
 # -- telling --------------------------------------------------------------------------------------------------------
 
 
-def _told(report: NodeReport, findings: tuple[Finding, ...], run: Run) -> NodeReport:
-    """A report whose burn-in record also says what the rack says of it; kept in the ledger like any stage."""
+def _told(report: NodeReport, findings: tuple[Finding, ...]) -> NodeReport:
+    """A report whose burn-in record also says what the rack says of it."""
     own = tuple(finding for finding in findings if finding.subject == report.node.name)
     record = report.record(Stage.BURN_IN)
     if record is None or not own:
         return report
-    record = record.model_copy(update={"findings": (*record.findings, *own)})
-    lease = run.nodes[report.node.name].lease
-    record_id = run.site.ledger.begin_stage(lease, run.run_id, Stage.BURN_IN, record.key, record.inputs)
-    run.site.ledger.finish_stage(record_id, record)
-    return report.plus(record)
+    return report.plus(record.model_copy(update={"findings": (*record.findings, *own)}))
 
 
 def _show_end(report: NodeReport, run: Run) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -121,6 +123,21 @@ class Records(Leases):
             self._check_owner(connection, record_id)
             ended = {"finished_at": self._now(connection), "passed": record.passed, "record": record.model_dump_json()}
             connection.execute(update(STAGES).where(STAGES.c.id == record_id).values(ended))
+
+    def put_stages(self, run_id: str, records: Sequence[tuple[Lease, StageRecord]]) -> None:
+        """Note whole records of several nodes, all or none, so that a kill leaves no node told and its partner not.
+
+        One of a node that another run has taken over meanwhile is left out.
+        """
+        with self._writing() as connection:
+            moment = self._now(connection)
+            for lease, record in records:
+                with suppress(LeaseLost):
+                    self._check_fence(connection, lease.node_key, lease.fence)
+                    row = {"node_key": lease.node_key, "run_id": run_id, "stage": record.stage.value}
+                    made = {"key": record.key, "inputs": record.inputs, "fence": lease.fence, "passed": record.passed}
+                    when = {"begun_at": moment, "finished_at": moment, "record": record.model_dump_json()}
+                    connection.execute(insert(STAGES).values({**row, **made, **when}))
 
     def last_passing(self, node_key: str, stage: Stage) -> StageRecord | None:
         """The record a stage may reuse, with `reused_from` naming the run that earned it.

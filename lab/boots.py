@@ -29,6 +29,7 @@ PHONE_HOME_EVERY_S = 5.0  # pause of the first-boot unit between two tries; our 
 HTTP_BOOT_SETTINGS = ("Ipv4Http", "IPv4HTTPSupport_0091")  # what the shapes' BIOSes call it
 CD_TARGETS = frozenset({"Cd", "UsbCd", "Usb"})
 FETCH_LIMIT_S = 20.0  # UEFI gives up on an HTTP server that hangs; our choice
+FETCH_AGAIN_S, FETCH_LEAST_S = 0.1, 1.0  # real seconds: however fast the lab's clock is, a server's restart takes some
 
 # A ramdisk is a thread: the agent is synchronous. 64 imaging at once is the widest rack the lab is meant for.
 _RAMDISKS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="lab-ramdisk")
@@ -56,9 +57,9 @@ async def boot(machine: Machine) -> None:
 async def _artifact(machine: Machine, target: str) -> bytes:
     """The bytes the firmware boots over HTTP or from the virtual CD; empty when there are none to be had."""
     if target == "UefiHttp" and http_boot_on(machine):
-        return await _fetch(machine.override.http_uri)
+        return await _fetch(machine, machine.override.http_uri)
     if target in CD_TARGETS:
-        return await _fetch(machine.media.image)
+        return await _fetch(machine, machine.media.image)
     return b""
 
 
@@ -68,15 +69,26 @@ def http_boot_on(machine: Machine) -> bool:
     return not any(str(value).startswith("Disable") for value in settings)
 
 
-async def _fetch(url: str) -> bytes:
-    if not url:
-        return b""
+async def _fetch(machine: Machine, url: str) -> bytes:
+    """Ask while nobody listens there, as long as firmware has patience."""
+    asks = int(max(FETCH_LEAST_S, machine.clock.real_s(FETCH_LIMIT_S)) / FETCH_AGAIN_S)
+    for _ in range(asks if url else 0):
+        try:
+            return await _fetch_once(url)
+        except aiohttp.ClientConnectorError:
+            await asyncio.sleep(FETCH_AGAIN_S)
+    return b""
+
+
+async def _fetch_once(url: str) -> bytes:
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=FETCH_LIMIT_S)) as session,
             session.get(url, allow_redirects=False) as answer,
         ):
             return await answer.read() if answer.status == 200 else b""
+    except aiohttp.ClientConnectorError:
+        raise
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return b""
 

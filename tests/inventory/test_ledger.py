@@ -239,6 +239,30 @@ def test_an_older_pass_is_not_reused_behind_an_act_without_an_end(ledger: Ledger
     assert None is ledger.last_passing("CH1", Stage.IMAGE)
 
 
+def test_what_a_killed_try_had_noted_is_found_until_a_try_really_ends(ledger: Ledger) -> None:
+    """Killed and stopped tries are gone on with; behind a failure or a pass nothing is."""
+    lease = ledger.take_lease("CH1", "r1-n01", "run-a", "provision", 60)
+    for step, end in (("old", Outcome.FAIL), ("first", None), ("second", Outcome.NOT_RUN), ("third", None)):
+        number = ledger.begin_stage(lease, "run-a", Stage.IMAGE, "k1", {})
+        ledger.note_step(number, step, {"attempt": "a1"})
+        if end:
+            ledger.finish_stage(number, record(outcome=end))
+    assert ["first", "second", "third"] == [step.step for step in ledger.cut_off("CH1", Stage.IMAGE)]
+    assert () == ledger.cut_off("CH1", Stage.JOIN)
+    ledger.finish_stage(number, record())
+    assert () == ledger.cut_off("CH1", Stage.IMAGE)
+
+
+def test_records_of_several_nodes_are_kept_together(ledger: Ledger, clock: Clock) -> None:
+    """All that are still ours; one that was taken over is left out."""
+    first, second = (ledger.take_lease(key, key, "run-a", "provision", 60) for key in ("CH1", "CH2"))
+    clock.pass_s(61)
+    ledger.take_lease("CH2", "CH2", "run-b", "provision", 60)
+    ledger.put_stages("run-a", [(first, record(Stage.BURN_IN)), (second, record(Stage.BURN_IN))])
+    assert [record(Stage.BURN_IN)] == [kept.record for kept in ledger.history("CH1")]
+    assert () == ledger.history("CH2")
+
+
 def test_a_result_taken_over_keeps_the_name_of_the_run_that_earned_it(ledger: Ledger) -> None:
     """Reused twice, it still points at the run that did the work."""
     lease = ledger.take_lease("CH1", "r1-n01", "run-a", "provision", 60)
@@ -337,6 +361,20 @@ def test_an_attempt_is_served_by_whoever_opens_the_ledger(ledger: Ledger, tmp_pa
     )
     assert False is other.attempt_event("a2", "registered", {})
     other.close()
+
+
+def test_of_giving_up_and_registering_one_comes_first(ledger: Ledger) -> None:
+    """An attempt that is given up has no agent with a job, and one whose agent has the job is not given up."""
+    ledger.put_attempt("a1", "CH1", "r1-n01", "5ha", {})
+    ledger.put_attempt("a2", "CH1", "r1-n01", "5ha", {})
+    assert (True, False) == (
+        ledger.attempt_event("a1", "failed", {}, unless=("done", "failed", "registered")),
+        ledger.attempt_event("a1", "registered", {}, unless=("done", "failed")),
+    )
+    assert (True, False) == (
+        ledger.attempt_event("a2", "registered", {}, unless=("done", "failed")),
+        ledger.attempt_event("a2", "failed", {}, unless=("done", "failed", "registered")),
+    )
 
 
 # --- the store itself

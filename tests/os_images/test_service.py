@@ -277,6 +277,13 @@ class _Stranger(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+def test_a_port_whose_owner_is_just_ending_is_waited_for(site: Site) -> None:
+    """The process that served before has the port for a moment and says nothing any more: that is no stranger."""
+    ending = socket.create_server(("127.0.0.1", site.port))
+    threading.Timer(0.5, ending.close).start()
+    assert True is site.start().serving
+
+
 def test_a_port_of_somebody_else_is_refused(site: Site) -> None:
     """Named at start, not found out by a node that never boots."""
     with http.server.HTTPServer(("127.0.0.1", site.port), _Stranger) as stranger:
