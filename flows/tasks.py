@@ -12,10 +12,10 @@ from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
 
-from flows.render import fold
-from flows.render.text import cell, markdown, names, plain
+from flows.render.markdown import node_page, rack_rows
+from flows.render.text import plain
 from flows.running import Run
-from inventory.findings import Outcome, Verdict
+from inventory.findings import Verdict
 from inventory.report import NodeReport, RackReport, StageRecord
 
 T = TypeVar("T")
@@ -70,25 +70,12 @@ def tell_the_rest() -> None:
 
 async def show_rack(report: RackReport) -> None:
     """The rack as a table, and one page for each node that was not accepted."""
-    table = [
-        {"node": cell(n.node.name), "class": cell(n.node.node_class), "verdict": n.verdict.value, "POSTs": n.posts,
-         "cause": cell(n.cause) if n.verdict is not Verdict.ACCEPTED else ""}
-        for n in report.nodes
-    ]  # fmt: skip
     await acreate_table_artifact(
-        table=table, key=_key(f"rack-{report.rack}"), description=f"{report.purpose} {report.rack}"
+        table=rack_rows(report), key=_key(f"rack-{report.rack}"), description=f"{report.purpose} {report.rack}"
     )
     for node in report.nodes:
         if node.verdict is not Verdict.ACCEPTED:
-            await acreate_markdown_artifact(markdown=_page(node), key=_key(f"node-{node.node.name}"))
-
-
-def _page(report: NodeReport) -> str:
-    lines = [f"# {markdown(report.node.name)}: {report.verdict.value}", "", markdown(report.cause), ""]
-    for finding, subjects in fold.findings(f for f in report.findings if f.outcome is not Outcome.PASS):
-        said = finding.cause or f"{finding.metric} of {names(subjects)} is {finding.observed}: {finding.expected}"
-        lines.append(f"- **{finding.outcome.value}**: {markdown(said)}. {markdown(finding.remedy)}")
-    return "\n".join(lines)
+            await acreate_markdown_artifact(markdown=node_page(node), key=_key(f"node-{node.node.name}"))
 
 
 def _key(text: str) -> str:
