@@ -23,8 +23,8 @@ from inventory.redfish import BmcLogin, PinStore, look_as_json
 
 _COLUMNS = {
     "gpus": ("slot", "model", "serial", "firmware", "uuid"),
-    "nics": ("slot", "model", "serial", "firmware"),
-    "drives": ("slot", "model", "serial", "firmware"),
+    "nics": ("id", "model", "serial", "firmware"),
+    "drives": ("id", "model", "serial", "firmware"),
 }
 
 
@@ -83,7 +83,7 @@ def _page(seen: dict[str, Any]) -> RenderableType:
     lines: list[RenderableType] = []
     for node in seen["nodes"]:
         lines += [*_node(node), Text("")]
-    return Group(*lines, Text(f"{len(seen['nodes'])} nodes, {seen['requests']} requests", style="dim"))
+    return Group(*lines, Text(f"nodes: {len(seen['nodes'])}, requests: {seen['requests']}", style="dim"))
 
 
 def _node(node: dict[str, Any]) -> list[RenderableType]:
