@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from lab.shell.words import Operator, Token, Word, tokens
 
@@ -52,6 +53,7 @@ class Script:
     chains: list[Chain] = field(default_factory=list)
 
 
+@lru_cache(maxsize=512)  # every node of a rack is asked the same; nobody changes a tree
 def parse(text: str) -> Script:
     """The tree of a script. Raises ValueError as `sh` would complain."""
     reader = _Reader(tokens(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fnmatch import fnmatchcase
 
 from lab.machine import Machine
@@ -10,6 +11,7 @@ from lab.shell.net_state import netdev_files
 from lab.shell.node import memory
 from lab.shell.sysfs_rdma import rdma_files
 
+_PATTERN = re.compile(r"[*?\[]")  # where a path becomes a pattern
 _PROC_MEM_SHARE = 0.985  # of the installed memory that the kernel calls MemTotal; our choice, in life 98 to 99 %
 
 
@@ -36,7 +38,8 @@ def memory_kib(machine: Machine) -> int:
 def matching(machine: Machine, pattern: str) -> list[str]:
     """The paths, files and folders, that a shell pattern stands for; a star does not cross a slash."""
     depth, parts = pattern.count("/"), pattern.split("/")
-    heads = {"/".join(path.split("/")[: depth + 1]) for path in files(machine)}
+    begin = _PATTERN.split(pattern, maxsplit=1)[0]
+    heads = {"/".join(path.split("/")[: depth + 1]) for path in files(machine) if path.startswith(begin)}
     return sorted(h for h in heads if len(p := h.split("/")) == len(parts) and all(map(fnmatchcase, p, parts)))
 
 
