@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -170,8 +171,13 @@ def _run(settings: Settings, run_id: str, flow: Flow, as_json: bool) -> int:
         document(report.model_dump(mode="json"))
     else:
         show(rack_report(report))
-        click.echo(f"The whole report: rackmint report {run_id} --html report.html")
+        click.echo(f"The whole report: rackmint {_settings_option(settings)}report {run_id} --html report.html")
     return EXIT[outcome_of(report)]
+
+
+def _settings_option(settings: Settings) -> str:
+    """What a command needs that is typed in this folder; nothing where ./rackmint.toml is meant."""
+    return "" if Path("rackmint.toml").resolve() == Path(settings.file) else f"--settings {settings.file} "
 
 
 def to_the_end(flow: Flow) -> BaseException | None:
