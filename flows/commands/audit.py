@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import click
-from rich.console import Console
 
+from flows.commands.options import as_json
 from flows.local_server import start_server
 from flows.rack import new_run_id
 from flows.render.audit import audit_csv, audit_table
+from flows.render.console import show
 from flows.settings import Settings, load_settings, ship_prefect_settings
 from flows.site import Site
 from inventory.errors import Cancelled
@@ -18,11 +19,14 @@ from inventory.errors import Cancelled
 
 @click.command()
 @click.argument("rack", required=False, default="")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+@as_json
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, safe to open in a spreadsheet.")
 @click.pass_obj
 def audit(settings_file: str, rack: str, as_json: bool, as_csv: bool) -> int:
-    """Compare NetBox, Redfish, in-band, Kubernetes and certificates of RACK, or of all racks; nothing is changed.
+    """Compare the books with the hall.
+
+    NetBox, Redfish, the nodes themselves, Kubernetes and the certificates side by side, for one rack or for all: what
+    differs, who is right, and the command that mends it. Nothing is changed.
 
     Exit codes: 0 no difference, 1 differences, 2 something could not be looked at, 3 usage or settings.
     """
@@ -43,7 +47,7 @@ def audit(settings_file: str, rack: str, as_json: bool, as_csv: bool) -> int:
     elif as_csv:
         click.echo(audit_csv(report.differences), nl=False)
     else:
-        Console().print(audit_table(report.differences, report.nodes, report.notes), highlight=False)
+        show(audit_table(report.differences, report.nodes, report.notes))
     return 2 if report.blind else 1 if report.differences else 0
 
 
