@@ -12,7 +12,7 @@ from pathlib import Path
 
 import requests
 
-from flows.settings import prefect_api_url, prefect_environment, use_prefect_api
+from flows.settings import prefect_api_url, prefect_environment, use_embedded_prefect, use_prefect_api
 
 _HEALTHY_WITHIN_S = 60.0  # measured: 4-10 s to healthy alone, up to 47 s on a busy pair of cores
 
@@ -24,6 +24,7 @@ class LocalServer:
     url: str = ""
     child: subprocess.Popen[bytes] | None = None
     note: Path | None = None
+    without: frozenset[str] = frozenset()  # variables that nobody we start inherits
 
     def wait(self) -> str:
         """Until it answers; returns what to tell the operator when it never does (Prefect then embeds a server)."""
@@ -32,10 +33,10 @@ class LocalServer:
         ends = time.monotonic() + _HEALTHY_WITHIN_S
         while time.monotonic() < ends and self.child.poll() is None:
             if _healthy(self.url):
-                use_prefect_api(self.url)
                 return ""
             time.sleep(0.1)
         self.stop()
+        use_embedded_prefect(self.without)
         return "The local Prefect server did not start; this run shows in an embedded one."
 
     def stop(self) -> None:
@@ -76,8 +77,9 @@ def start_server(state: Path, without: frozenset[str] = frozenset()) -> LocalSer
             start_new_session=True,  # Ctrl-C in the terminal must not take the server before the flow has said goodbye
         )
     url = f"http://127.0.0.1:{port}/api"
+    use_prefect_api(url)  # before Prefect is imported, which reads it once
     note.write_text(json.dumps({"url": url, "pid": child.pid}))
-    return LocalServer(url=url, child=child, note=note)
+    return LocalServer(url=url, child=child, note=note, without=without)
 
 
 def _left_over(note: Path) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 import tomllib
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +19,7 @@ from inventory.redact import Redactor
 from inventory.secrets import Secret, resolve
 
 _PREFIX = "RACKMINT_"
+_HELD: dict[str, str] = {}  # variables taken out of the environment, so that nobody we start inherits them
 
 
 def _is_reference(text: str) -> str:
@@ -129,7 +132,7 @@ class Settings(Frozen):
 
     def secret(self, reference: str) -> Secret:
         """The value behind a reference, fetched now; raises `BadSettings` naming the reference."""
-        return resolve(reference, os.environ)
+        return resolve(reference, ChainMap(_HELD, os.environ))
 
 
 # Keys outside any section that the environment may set; `file` is where the settings were read.
@@ -234,3 +237,13 @@ def prefect_api_url() -> str:
 def use_prefect_api(url: str) -> None:
     """Point this process, and what it starts, at one Prefect API."""
     os.environ["PREFECT_API_URL"] = url
+
+
+def use_embedded_prefect(without: frozenset[str]) -> None:
+    """Let Prefect start a server of its own, which inherits our environment: the secrets in it are kept aside first."""
+    for name in without & os.environ.keys():
+        _HELD[name] = os.environ.pop(name)
+    os.environ.pop("PREFECT_API_URL", None)
+    prefect: Any = sys.modules.get("prefect.context")
+    if prefect is not None:  # it was imported already, and has read its settings
+        prefect.GLOBAL_SETTINGS_CONTEXT = prefect.root_settings_context()
