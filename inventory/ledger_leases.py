@@ -5,11 +5,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, select, update
 
 from inventory.errors import LeaseHeld, LeaseLost
 from inventory.ledger_database import Database
 from inventory.ledger_schema import LEASES
+
+
+# Built once: it is asked before every command and every change.
+_BY_KEY = select(LEASES).where(LEASES.c.node_key == bindparam("key"))
 
 
 class Lease(NamedTuple):
@@ -64,7 +68,7 @@ class Leases(Database):
     def check(self, lease: Lease) -> None:
         """Call before every write to a node; raises `LeaseLost` when it is no longer ours."""
         with self._reading() as connection:
-            row = connection.execute(select(LEASES).where(LEASES.c.node_key == lease.node_key)).first()
+            row = connection.execute(_BY_KEY, {"key": lease.node_key}).first()
             _check_ours(lease, row)
             if row is not None and row.expires_at <= self._now(connection):
                 raise LeaseLost(
