@@ -130,3 +130,40 @@ def test_serve_schedules_runs_and_ends(make_lab: Callable[..., LabHandle]) -> No
         assert 3 == len(again)
         process.send_signal(signal.SIGTERM)
         assert 0 == process.wait(timeout=60)
+
+
+_EMBEDDED = """
+import os, sys
+from pathlib import Path
+from flows.local_server import start_server
+from flows.settings import ship_prefect_settings
+ship_prefect_settings(Path(sys.argv[1]))
+server = start_server(Path(sys.argv[1]), frozenset({"BMC_PASSWORD"}))
+import prefect
+server.child.kill()
+said = server.wait()
+children = []
+@prefect.flow
+def look():
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and b"uvicorn" in (folder / "cmdline").read_bytes():
+                children.append(b"canary-7f" in (folder / "environ").read_bytes())
+        except OSError:
+            continue
+look()
+print(said, children, "BMC_PASSWORD" in os.environ)
+"""
+
+
+@pytest.mark.slow
+def test_an_embedded_server_is_the_fall_back_and_inherits_no_secret(tmp_path: Path) -> None:
+    """When our server dies at once, Prefect's own one takes its place, and no password goes with it."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    env = {**env, "BMC_PASSWORD": "canary-7f", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", _EMBEDDED, str(tmp_path)],
+        env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.stdout.endswith("this run shows in an embedded one. [False] False\n"), done
