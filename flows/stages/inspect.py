@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from burnin.checks import check_out_of_band
-
 from flows.site import NodeSite
 from flows.step import digest
 from inventory.report import NodeReport, Stage, StageRecord
