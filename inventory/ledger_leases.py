@@ -11,7 +11,6 @@ from inventory.errors import LeaseHeld, LeaseLost
 from inventory.ledger_database import Database
 from inventory.ledger_schema import LEASES
 
-
 # Built once: it is asked before every command and every change.
 _BY_KEY = select(LEASES).where(LEASES.c.node_key == bindparam("key"))
 
