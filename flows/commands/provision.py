@@ -113,7 +113,8 @@ def _agree(made: RackPlan, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise click.UsageError("nobody is there to be asked. Look at `rackmint plan`, then agree with --yes")
-    question = f"Wipe {len(made.wipe)} disks and go on?" if made.wipe else "Go on?"
+    disks = len(made.wipe)
+    question = f"Wipe {disks} {'disk' if disks == 1 else 'disks'} and go on?" if disks else "Go on?"
     if not click.confirm(question, err=True):
         raise Cancelled("not agreed to: nothing was changed")
 
@@ -182,10 +183,12 @@ def _settings_option(settings: Settings) -> str:
 
 def to_the_end(flow: Flow) -> BaseException | None:
     """Run a flow and tell Prefect all of it; what broke it off, if anything did."""
-    from flows.tasks import tell_the_rest
+    from flows.tasks import Terminated, tell_the_rest
 
     try:
         return asyncio.run(_awaited(flow))
+    except Terminated:  # the leases are back by now: the loop was not left before its tasks had ended
+        raise KeyboardInterrupt from None
     finally:
         tell_the_rest()
 

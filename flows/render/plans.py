@@ -80,9 +80,9 @@ def _why(node: NodePlan) -> str:
 def _sums(plan: RackPlan) -> Text:
     able = [node for node in plan.nodes if not node.refused]
     longest = max((node.minutes for node in able), default=0.0)
-    posts = sum(node.posts for node in able)
+    posts, disks = sum(node.posts for node in able), len(plan.wipe)
     return Text(
         f"\n{len(able)} of {len(plan.nodes)} nodes, {posts} POSTs, about {longest:.0f} minutes side by side, "
-        f"{len(plan.wipe)} disks wiped.",
+        f"{disks} {'disk' if disks == 1 else 'disks'} wiped.",
         style="bold",
     )
