@@ -185,9 +185,7 @@ def test_throttle_reasons(mask: str, outcome: Outcome, seen: str) -> None:
     assert (outcome, seen) == (finding.outcome, finding.observed)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "No devices were found\n", 'Field "x" is not a valid field.\n', "0, 0x0"]
-)
+@pytest.mark.parametrize("text", ["", "No devices were found\n", 'Field "x" is not a valid field.\n', "0, 0x0"])
 def test_other_answers_to_the_look_are_refused(text: str) -> None:
     """Error sentences and cut rows are no samples."""
     with pytest.raises(ValueError, match="expected rows of index"):
