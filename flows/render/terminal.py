@@ -109,7 +109,8 @@ def node_report(report: NodeReport, *, all_findings: bool = False) -> Renderable
 def _stage(record: StageRecord) -> tuple[str | Text, ...]:
     took_s = (record.ended_at - record.started_at).total_seconds()
     kept = bool(record.reused_from)
-    outcome = Text("kept" if kept else record.outcome.value.replace("_", " "), style=_OUTCOME_STYLE.get(record.outcome, ""))
+    said = "kept" if kept else record.outcome.value.replace("_", " ")
+    outcome = Text(said, style=_OUTCOME_STYLE.get(record.outcome, ""))
     why = f"{record.reason}; from run {record.reused_from}" if kept else record.reason
     return _words(record), outcome, "" if kept else f"{took_s:.1f}", str(record.posts), why
 

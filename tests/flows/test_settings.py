@@ -101,6 +101,13 @@ def test_a_folder_or_a_binary_is_no_settings_file(tmp_path: Path) -> None:
             load_settings(str(path), {})
 
 
+def test_the_settings_shown_in_the_readme_are_good(tmp_path: Path) -> None:
+    """What an operator copies from there is accepted."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    found = load_settings(written(tmp_path, readme.partition("```toml")[2].partition("```")[0]), {})
+    assert ("fra1", "http://10.0.0.5:8480") == (found.site, found.images.url)
+
+
 def test_defaults_hold_no_secret() -> None:
     """Every credential is a reference from the start."""
     settings = Settings(site="x")
