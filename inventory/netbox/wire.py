@@ -167,7 +167,7 @@ class Wire:
         """The thread's own pynetbox client, on a session with our time-outs and retries."""
         if not hasattr(self._local, "api"):
             api = pynetbox.api(self.url, token=self._token.reveal())
-            api.http_session.verify = self._verify
+            _settle_surroundings(api.http_session, self.url, self._verify)
             for scheme in ("http://", "https://"):
                 api.http_session.mount(scheme, _Patient(self))
             with self._lock:
@@ -238,6 +238,13 @@ class _Patient(HTTPAdapter):
         answer = super().send(request, **{**more, "timeout": self._wire.time_out_s(request)})
         self._wire.note_answer(answer)
         return answer
+
+
+def _settle_surroundings(session: requests.Session, url: str, verify: bool | str) -> None:
+    """Ask the environment for proxies and CA files once, not at every request, and never for a .netrc."""
+    found = session.merge_environment_settings(url, {}, None, verify, None)
+    session.proxies, session.verify = found["proxies"], found["verify"]
+    session.trust_env = False
 
 
 def _changes(request: requests.PreparedRequest) -> bool:

@@ -6,6 +6,7 @@ import inspect
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pynetbox
 import pytest
@@ -132,6 +133,21 @@ def test_a_redirect_is_not_followed_with_the_token(odd: tuple[Odd, NetBox]) -> N
         netbox.read(1)
     with pytest.raises(BookUnreachable):
         netbox.racks()
+
+
+def test_surroundings_give_proxies_and_never_a_login(
+    lab_hall: Hall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy of the environment is used, and a .netrc that knows this host does not replace the token."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login somebody password else\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    with NetBox(lab_hall.url, Secret(TOKEN), timeout_s=2) as netbox:
+        assert netbox.racks()
+    monkeypatch.setenv("HTTP_PROXY", lab_hall.url)
+    with NetBox("http://netbox.invalid", Secret(TOKEN), timeout_s=2) as proxied:
+        assert proxied.racks()
 
 
 def test_a_deadline_ends_the_waiting(odd: tuple[Odd, NetBox]) -> None:
