@@ -139,7 +139,7 @@ def test_kubernetes_that_does_not_answer_is_told_once(hall: LabHandle) -> None:
     assert {(node, "unreachable", "Kubernetes Node", "nobody") for node in NODES} == named(report)
     assert report.blind
     shown = on_paper(report)
-    assert [1] * 5 == [shown.count(once) for once in (*NODES, "kubectl get --raw /readyz")]
+    assert [1, 1] == [shown.count(once) for once in ("r1-n01…r1-n04", "kubectl get --raw /readyz")]
 
 
 def test_without_netbox_there_is_nothing_to_compare(hall: LabHandle) -> None:
