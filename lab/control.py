@@ -39,7 +39,9 @@ def make_control(rack: LabRack) -> web.Application:
         name = _word(asked, "edit")
         if name not in EDITS:
             raise ValueError(f"{name}: no such edit. One of {', '.join(EDITS)}")
-        EDITS[name].do(rack, rack.machine(_word(asked, "node")))
+        node = _word(asked, "node")
+        for machine in list(rack.machines.values()) if node == "*" else [rack.machine(node)]:
+            EDITS[name].do(rack, machine)
         return _done([name])
 
     async def down(_: web.Request) -> web.Response:

@@ -42,11 +42,17 @@ def _rename_serial_on_paper(rack: LabRack, machine: Machine) -> None:
     rack.book.edit(machine.name, serial=f"{machine.state.serial[:-1]}X")
 
 
+def _restage(rack: LabRack, machine: Machine) -> None:
+    if rack.book.device(machine.name)["status"] == "failed":
+        rack.book.edit(machine.name, status="staged")
+
+
 _EDITS = (
     Edit("netbox_moved", "Somebody moves the device to another rack unit in NetBox.", _move_on_paper),
     Edit("netbox_serial", "Somebody mistypes the device's serial in NetBox.", _rename_serial_on_paper),
     Edit("k8s_node_gone", "Somebody deletes the Node from Kubernetes.", _drop_from_kubernetes),
     Edit("nic_firmware", "Somebody flashes the firmware of one network adapter.", _flash_nic),
+    Edit("netbox_restaged", "Somebody mended the node and sets it to staged in NetBox again.", _restage),
     Edit("bios_firmware", "Somebody flashes the BIOS.", _flash_bios),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -126,7 +127,33 @@ def inject(folder: Path, node: str, fault: str, as_json: bool) -> int:
 def heal(folder: Path, node: str, fault: str, as_json: bool) -> int:
     """Mend NODE ("*" = all) of FAULT, or of all of them."""
     _ask(folder, "POST", "/heal", {"node": node, "fault": fault})
-    answer(as_json, f"{node}: {fault or 'all faults'} healed", node=node, healed=fault or "all")
+    said = f"{node}: {fault or 'all faults'} healed. Where a run made NetBox say failed, whoever mends says so there: "
+    answer(as_json, f"{said}rackmint lab edit {shlex.quote(node)} netbox_restaged", node=node, healed=fault or "all")
+    return 0
+
+
+@lab.command()
+@_folder
+@click.argument("node")
+@click.argument("edit")
+@as_json
+def edit(folder: Path, node: str, edit: str, as_json: bool) -> int:
+    """Do at NODE ("*" = all) what people do behind rackmint's back; `rackmint lab edits` lists it."""
+    _ask(folder, "POST", "/rack-edit", {"node": node, "edit": edit})
+    answer(as_json, f"{node}: {edit} done", node=node, edit=edit)
+    return 0
+
+
+@lab.command()
+@as_json
+def edits(as_json: bool) -> int:
+    """What people do behind rackmint's back, for an audit to find."""
+    from lab.edits import EDITS
+
+    if as_json:
+        document([{"name": edit.name, "what": edit.what} for edit in EDITS.values()])
+    else:
+        show(table("edit", "what happens", rows=((edit.name, edit.what) for edit in EDITS.values())))
     return 0
 
 
