@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from flows.board import WATCHING, Board, Cell
 from flows.settings import load_settings
 from inventory.findings import Verdict
 from inventory.ledger import Ledger
@@ -123,11 +125,18 @@ def test_a_node_that_another_run_holds_is_left_to_it(lab: LabHandle) -> None:
     assert (Verdict.ACCEPTED, [True]) == (only(run_line(lab)).verdict, [done for done, _ in outbox(lab)])
 
 
+def _down_from_record_on(lab: LabHandle, node: str, stage: Stage, cell: Cell) -> None:
+    """The API server goes down while the node is being recorded."""
+    if (stage, cell.state) == (Stage.RECORD, "running"):
+        lab.call(lambda: lab.rack.cluster.faults.add("api_down"))
+
+
 def test_a_cluster_that_is_down_at_the_join_is_joined_by_the_next_run(make_lab: Callable[..., LabHandle]) -> None:
     """The book has the node as staged and proven; when the API server answers again only the join is done."""
     lab = make_lab(nodes=1)
-    lab.call(lambda: lab.rack.cluster.faults.add("api_down"))
+    watching = WATCHING.set(Board(listeners=[partial(_down_from_record_on, lab)]))
     first = run_line(lab)
+    WATCHING.reset(watching)
     assert (Verdict.UNDECIDED, "staged") == (only(first).verdict, lab.rack.book.device(NODE)["status"])
     join = only(first).record(Stage.JOIN)
     assert join
