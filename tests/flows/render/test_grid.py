@@ -47,7 +47,7 @@ def test_a_rack_taller_than_the_screen_shows_trouble_and_work_first() -> None:
     console, out = watched(board, terminal=True)
     with watching(board, console):
         pass
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", out.getvalue())  # without the terminal's own orders
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", out.getvalue())  # without the terminal's own orders
     assert "GPU in slot 6 is missing" in shown
     assert "POST (10m left)" in shown
     assert "1 stopped, 1 at work, 62 without trouble; 56 more nodes are not shown" in shown
