@@ -69,6 +69,7 @@ def audit_racks(settings_file: str, rack: str, run_id: str, stop: threading.Even
         books = [book for name in ((rack,) if rack else site.netbox().racks()) for book in books_in(site, name)]
         with ThreadPoolExecutor(max(1, min(len(books), site.settings.limits.nodes_parallel))) as threads:
             found = [d for one in threads.map(lambda book: audit_node(site, book, stop), books) for d in one]
+        found += [] if rack else orphans(site, books)
         report = AuditReport(
             rack=rack or "all", run_id=run_id, nodes=len(books), differences=tuple(found), notes=_under_way(site, books)
         )
@@ -113,6 +114,31 @@ def audit_node(site: Site, book: BookNode, stop: threading.Event | None = None) 
         certificate=certificate, why_stale=reasons, aged=expired(certificate) if certificate else "",
         before=site.ledger.node(node.key), agreed_at=recorded.ended_at if recorded else None,
     ))  # fmt: skip
+
+
+def orphans(site: Site, books: list[BookNode]) -> list[Difference]:
+    """Nodes of ours in Kubernetes that no device in NetBox answers for."""
+    try:
+        known = site.fleet().nodes()
+    except (BookUnreachable, NodeTrouble):
+        return []  # told for each node already
+    named = {book.name for book in books}
+    return [
+        Difference(
+            node=node.name,
+            kind="unknown",
+            subject="Kubernetes Node",
+            book="no such device",
+            seen=f"serial {node.serial}",
+            right="nobody",
+            since="not known",
+            first="find out whether the machine was taken off the books on purpose",
+            fix=f"kubectl delete node {node.name}",
+            rule="every node of the fleet stands on the books",
+        )
+        for node in known
+        if node.serial and node.name not in named
+    ]
 
 
 def _no_class(site: Site, book: BookNode) -> Difference:

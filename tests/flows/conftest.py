@@ -11,6 +11,7 @@ import pytest
 from flows.plan import plan_rack
 from flows.provision import provision
 from flows.rack import new_run_id, nodes_of, running
+from flows.revalidate import LOOK_ONLY, revalidate
 from flows.running import Mandate
 from flows.settings import load_settings
 from flows.site import Site
@@ -66,3 +67,13 @@ def run_line(
 async def _line(lab: LabHandle, rack: str, nodes: tuple[str, ...], may: Mandate) -> RackReport:
     async with running(str(lab.settings_file), new_run_id(), "provision", rack, may) as run:
         return await provision(run, rack, nodes)
+
+
+def proven_again(lab: LabHandle, rack: str = "R1", *, due: bool = False, nodes: tuple[str, ...] = ()) -> RackReport:
+    """Re-validate a rack, or what is due, as the command does, without Prefect."""
+
+    async def line() -> RackReport:
+        async with running(str(lab.settings_file), new_run_id(), "revalidate", rack or "due", LOOK_ONLY) as run:
+            return await revalidate(run, rack, due=due, nodes=nodes)
+
+    return asyncio.run(line())

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ from inventory.ledger import Ledger
 from lab.edits import EDITS
 from lab.kubernetes.kinds import KINDS
 from lab.rack import LabHandle, LabPlan, start_lab
-from tests.flows.conftest import run_line, shorten
+from tests.flows.conftest import proven_again, run_line, shorten
 from tests.flows.passing_time import let_pass
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -203,6 +204,17 @@ def test_a_driver_that_was_changed_in_place_is_the_images_business(hall: LabHand
     ]
 
 
+def test_a_node_of_ours_that_the_book_lacks_is_told(hall: LabHandle) -> None:
+    """Looking at all racks, a Node with our serial on it that no device answers for; others' Nodes are not ours."""
+    for name, serial in (("gone-n01", "CH-GONE"), ("somebody-elses", "")):
+        hall.call(partial(hall.rack.cluster.plant_node, name, serial=serial, system_uuid="", ready=False))
+    report = audited(hall, "")
+    for name in ("gone-n01", "somebody-elses"):
+        hall.call(partial(hall.rack.cluster.drop_node, name))
+    assert {("gone-n01", "unknown", "Kubernetes Node", "nobody")} == named(report)
+    assert ("kubectl delete node gone-n01", "all", 4) == (report.differences[0].fix, report.rack, report.nodes)
+
+
 def test_six_planted_differences_are_named(hall: LabHandle) -> None:
     """Each by its kind, with the side that is right, since when, and the one command; nothing is written."""
     hall.inject("r1-n01", "gpu_swapped")
@@ -253,6 +265,22 @@ def test_the_command_says_2_when_it_could_not_look(hall: LabHandle, api: dict[st
     blind = command(hall, api, "audit", "R1")
     hall.heal("r1-n03")
     assert (2, True) == (blind.returncode, "BMC unreachable" in " ".join(blind.stdout.split()))
+
+
+def test_what_an_audit_says_mends_it(hall: LabHandle) -> None:
+    """A person does what comes first, the named commands do the rest: without a POST, and then all sides agree."""
+    posts = {name: machine.posts for name, machine in hall.machines.items()}
+    hall.heal("r1-n02", "dimm_missing")
+    nic = hall.machines["r1-n03"].state.nics[2]
+    hall.call(lambda: setattr(nic, "firmware", "28.39.1002"))
+    fixes = {d.fix for d in audited(hall).differences}
+    proven = {fix.partition("--node ")[2] for fix in fixes if fix.startswith("rackmint revalidate")}
+    assert {"r1-n04"} == proven
+    line = run_line(hall, nodes=tuple(sorted(set(NODES) - proven)))
+    assert {"accepted"} == {node.verdict.value for node in line.nodes}, [node.cause for node in line.nodes]
+    assert {"accepted"} == {node.verdict.value for node in proven_again(hall, nodes=tuple(proven)).nodes}
+    assert () == audited(hall).differences
+    assert posts == {name: machine.posts for name, machine in hall.machines.items()}
 
 
 def command(lab: LabHandle, api: dict[str, str], *argv: str) -> subprocess.CompletedProcess[str]:

@@ -17,11 +17,11 @@ from flows.settings import load_settings
 from inventory.findings import Verdict
 from inventory.fleet.node import CERTIFICATE, OWNER, QUARANTINE
 from inventory.ledger import Ledger
-from inventory.report import RackReport, Stage
+from inventory.report import Stage
 from lab.kubernetes.kinds import KINDS, Body
 from lab.kubernetes.rules import admit
 from lab.rack import LabHandle, LabPlan, start_lab
-from tests.flows.conftest import run_line, shorten
+from tests.flows.conftest import proven_again, run_line, shorten
 from tests.flows.passing_time import let_pass
 
 NODES = ("r1-n01", "r1-n02", "r1-n03", "r1-n04")
@@ -34,16 +34,6 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabHandle]:
         shorten(lab)
         assert ["accepted"] * 4 == [node.verdict.value for node in run_line(lab).nodes]
         yield lab
-
-
-def proven_again(lab: LabHandle, rack: str = "R1", *, due: bool = False, nodes: tuple[str, ...] = ()) -> RackReport:
-    """One re-validation, without Prefect."""
-
-    async def line() -> RackReport:
-        async with running(str(lab.settings_file), new_run_id(), "revalidate", rack or "due", LOOK_ONLY) as run:
-            return await revalidate(run, rack, due=due, nodes=nodes)
-
-    return asyncio.run(line())
 
 
 @contextmanager
