@@ -10,6 +10,7 @@ from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
+from prefect.exceptions import TerminationSignal
 from prefect.logging.handlers import APILogWorker
 
 from flows.render.markdown import node_page, rack_rows
@@ -19,6 +20,9 @@ from inventory.findings import Verdict
 from inventory.report import NodeReport, RackReport, StageRecord
 
 T = TypeVar("T")
+
+# What SIGTERM becomes while a flow runs. It breaks out of the event loop, which then cancels all that ran in it.
+Terminated = TerminationSignal
 
 _LAST_WORDS_S = 5.0  # our choice: longer than any queue takes that a server still empties
 
