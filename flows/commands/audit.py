@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import click
 
 from flows.commands.options import as_json
+from flows.commands.provision import to_the_end
 from flows.local_server import start_server
 from flows.rack import new_run_id
 from flows.render.audit import audit_csv, audit_table
@@ -53,24 +51,15 @@ def audit(settings_file: str, rack: str, as_json: bool, as_csv: bool) -> int:
 
 def _audited(settings: Settings, rack: str) -> str:
     """Run the flow; its report as JSON. What kept it from looking at all is raised as it was."""
+    from flows.audit import audit_site
+
     run_id = new_run_id()
-    state = asyncio.run(_flow(rack, settings.file, run_id))
+    broke = to_the_end(lambda: audit_site(rack, settings.file, run_id, return_state=True))
     site = Site.open(settings)
     try:
         text = site.ledger.run_report(run_id)
     finally:
         site.close()
-    if text:
-        return text
-    asyncio.run(_raise(state))
-    raise Cancelled(f"audit {run_id} ended as {state.name}: {state.message}")
-
-
-async def _flow(rack: str, settings_file: str, run_id: str) -> Any:
-    from flows.audit import audit_site
-
-    return await audit_site(rack, settings_file, run_id, return_state=True)
-
-
-async def _raise(state: Any) -> None:
-    await state.aresult()
+    if not text:
+        raise broke or Cancelled(f"audit {run_id} was stopped before it had a report")
+    return text
