@@ -16,6 +16,7 @@ _PLACEHOLDERS = frozenset({"", "0", "n/a", "none", "default string", "to be fill
 
 # BootProgress.LastState values at which hardware initialisation is over. Source: DMTF DSP8010.
 _POSTED = frozenset({"SystemHardwareInitializationComplete", "SetupEntered", "OSBootStarted", "OSRunning"})
+_SETTLED = frozenset({"On", "Off", "Unknown", "Paused"})  # PowerState values that are no transition. Source: DSP8010
 
 
 def inputs(report: NodeReport, site: NodeSite) -> dict[str, str]:
@@ -28,7 +29,7 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     if not site.node.bmc_url:
         raise BadSettings(f"{site.node.name}: the book has no BMC address. Set oob_ip or bmc_url in NetBox")
     with site.bmc() as bmc:
-        inventory = bmc.read()
+        inventory = _read_in_peace(site, bmc)
         asleep = inventory.power == "Off" and not inventory.gpus and site.node_class.gpu.count > 0
         wake = asleep and site.may_change
         if wake:
@@ -42,6 +43,16 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
         posts=1 if wake else 0,
         details={"requests": requests, "missing": len(inventory.missing), "gpus_found_in": inventory.gpus_found_in},
     )
+
+
+def _read_in_peace(site: NodeSite, bmc: Bmc) -> Inventory:
+    """All facts of one moment: what was read while the power went on or off is half of each, and read again."""
+    while True:
+        before = bmc.power()
+        inventory = bmc.read()
+        if bmc.power() == before and before in _SETTLED:
+            return inventory
+        site.deadline.wait(site.site.settings.pace.poll_s, f"the power to settle, it is {before}")
 
 
 def _woken(site: NodeSite, bmc: Bmc) -> Inventory:
