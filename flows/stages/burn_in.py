@@ -9,7 +9,7 @@ from burnin.node_tests import run_node_test
 from burnin.results import TestResult, explained
 from flows.site import NodeSite
 from flows.step import digest
-from inventory.errors import ChangeRefused
+from inventory.errors import BookUnreachable, ChangeRefused
 from inventory.findings import Finding, good
 from inventory.inband import InBand, read_counters, read_inband
 from inventory.inband.counters import gpu_subject
@@ -64,7 +64,12 @@ def _keep_work_off(site: NodeSite) -> None:
     if not site.site.settings.fleet.kubeconfig:
         return
     fleet = site.site.fleet()
-    known = fleet.node(site.node.name)
+    try:
+        known = fleet.node(site.node.name)
+    except BookUnreachable:
+        if site.node.status == "active":  # it may serve, and nobody can say
+            raise
+        return
     if known is None or not known.schedulable:
         return
     pods = fleet.working_pods(site.node.name)
