@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,10 @@ T = TypeVar("T")
 
 # Two status periods of a kubelet, whose GPU count may be 10 s old. Source: kubelet nodeStatusUpdateFrequency.
 _GATES_HOLD_S = 20.0
+
+# Objects made before Python looks for garbage in circles, and rounds before it looks through older ones. Measured: with
+# its own (700, 10, 10) a rack of 64 spends 15 % of its time looking and finds next to nothing: our data has no circles.
+_GARBAGE = (20_000, 20, 50)
 
 _POWER_LEAST_S = 5.0  # our choice: a simulated rack on a busy machine still needs real seconds
 
@@ -69,6 +74,7 @@ class Site:
     def open(cls, settings: Settings) -> Site:
         """Open ledger, evidence and books of one site; raises `BadSettings` before any node is touched."""
         _make_folder(settings.state)
+        gc.set_threshold(*_GARBAGE)
         ledger = Ledger.open(settings.ledger_url)
         images_folder = Path(settings.images.folder)
         manifests = load_manifests(images_folder)
