@@ -37,9 +37,15 @@ def prefect_server(settings: Settings) -> Iterator[int]:
         assert server.child, "PREFECT_API_URL is set: the server's cost could not be told"
         said = server.wait()
         assert not said, said
-        yield server.child.pid
+        yield _server_of(server.child.pid)
     finally:
         server.stop()
+
+
+def _server_of(keeper: int) -> int:
+    """The server itself: the one process that its keeper started. Source: proc(5), children."""
+    (server,) = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+    return int(server)
 
 
 async def recorded() -> int:
