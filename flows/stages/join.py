@@ -46,15 +46,16 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     waits = kept_out(site)
     if waits:
         return StageRecord(stage=STAGE, findings=(waits,))
-    _clear_away(report, site, fleet)
+    just_joined = _clear_away(report, site, fleet)
     if not _is_joined(report, site, fleet.node(site.node.name)):
         _join(report, site, fleet)
         did.append("joined by kubeadm, tainted and cordoned")
+        just_joined = True
     gates = fleet.wait_gates(
         site.node.name,
         expected_gpus=site.node_class.gpu.count,
         system_uuid=report.inventory.identity.uuid or "",
-        boot_id=(report.software.boot_id or "") if did else "",  # a node in service may have rebooted since
+        boot_id=(report.software.boot_id or "") if just_joined else "",  # a node in service may have rebooted since
         deadline=site.deadline,
     )
     if not good(gates):
@@ -102,15 +103,20 @@ def _kubeadm(shell: SshShell, site: NodeSite, config: bytes) -> None:
         ask(shell.within(farewell), FORGET_CONFIG, site.site.evidence)
 
 
-def _clear_away(report: NodeReport, site: NodeSite, fleet: Fleet) -> None:
-    """What a run that was killed while it joined this node left: its token, and the file that holds it."""
+def _clear_away(report: NodeReport, site: NodeSite, fleet: Fleet) -> bool:
+    """What a run that was killed while it joined this node left: its token, and the file that holds it.
+
+    True when there was such a run.
+    """
     left = site.site.ledger.cut_off(site.node.key, STAGE)
     for step in left:
         if step.step == "join_token":
             fleet.delete_token_of(str(step.detail["token_id"]))
-    if any(step.step == "kubeadm_join" for step in left):
+    joining = any(step.step == "kubeadm_join" for step in left)
+    if joining:
         with site.shell(report.address) as shell:
             ask(shell, FORGET_CONFIG, site.site.evidence)
+    return joining
 
 
 def kept_out(site: NodeSite) -> Finding | None:
