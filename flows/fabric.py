@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from burnin.cohort import outliers
 from burnin.fabric import PairTest, run_pair, run_rails
@@ -13,6 +13,7 @@ from burnin.pair_judge import judge_pairs
 from burnin.pairing import PairResult, next_round
 from flows.running import Run
 from flows.site import NodeSite
+from flows.stages.left_running import end_left_running
 from inventory.errors import NodeTrouble
 from inventory.findings import Finding, Outcome
 from inventory.report import NodeReport, Stage
@@ -54,12 +55,23 @@ async def _pair_up(fresh: dict[str, NodeReport], run: Run) -> list[PairTest]:
     tests: list[PairTest] = []
     for name in fresh:
         run.board.begin(name, Stage.BURN_IN, _PAIR_S)
+    await asyncio.gather(*(run.in_thread(_clear, report, run) for report in fresh.values()))
     for number in range(_ROUNDS_MOST):
         pairs = next_round(sorted(fresh), [test.result for test in tests])
         if not pairs:
             break
         tests += await asyncio.gather(*(run.in_thread(_pair, fresh[a], fresh[b], run, number) for a, b in pairs))
     return tests
+
+
+def _clear(report: NodeReport, run: Run) -> None:
+    """A pair test of a run that was killed must not go on under ours; a silent node shows itself there."""
+    record = report.record(Stage.BURN_IN)
+    if record is None or not record.reused_from:
+        return  # its own burn-in has done so
+    site = run.site_for(report, Stage.BURN_IN, _PAIR_S)
+    with suppress(NodeTrouble), site.shell(report.address) as shell:
+        end_left_running(shell, site)
 
 
 def _pair(a: NodeReport, b: NodeReport, run: Run, number: int) -> PairTest:

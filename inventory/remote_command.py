@@ -17,6 +17,8 @@ import shlex
 
 WRAPPER = 'echo "#rackmint-pid $$" >&2; export LC_ALL=C; exec timeout -k 2 {seconds:.1f} "$@"'
 KILL_AFTER_S = 2.0  # the `-k 2` in WRAPPER
+# What `pgrep -f` and `pkill -f` find of our commands on a node, but for themselves, which are such commands too.
+LEFT_RUNNING = "^timeout -k 2 [0-9.]+ [^p]"
 _PID_LINE = re.compile(r"^#rackmint-pid (\d+)\r?\n", re.MULTILINE)
 
 

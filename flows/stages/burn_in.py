@@ -8,6 +8,7 @@ from burnin.checks import check_counters, check_in_band, fold
 from burnin.node_tests import run_node_test
 from burnin.results import TestResult, explained
 from flows.site import NodeSite
+from flows.stages.left_running import end_left_running
 from flows.step import digest
 from inventory.errors import BookUnreachable, ChangeRefused
 from inventory.findings import Finding, good
@@ -39,6 +40,7 @@ def run(report: NodeReport, site: NodeSite) -> StageRecord:
     """Cheap to dear; a rung that fails ends the ladder, and everything seen so far is told at once."""
     _keep_work_off(site)
     with site.shell(report.address) as shell:
+        end_left_running(shell, site)
         inside = read_inband(shell, site.site.evidence)
         findings = _look_inside(report, site, inside)
         results: tuple[TestResult, ...] = ()

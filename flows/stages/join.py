@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flows.site import NodeSite
+from flows.stages.left_running import wait_left_running
 from inventory.command import Command, ask
 from inventory.deadline import Deadline
 from inventory.errors import NodeTrouble
@@ -109,13 +110,14 @@ def _clear_away(report: NodeReport, site: NodeSite, fleet: Fleet) -> bool:
     True when there was such a run.
     """
     left = site.site.ledger.cut_off(site.node.key, STAGE)
-    for step in left:
-        if step.step == "join_token":
-            fleet.delete_token_of(str(step.detail["token_id"]))
     joining = any(step.step == "kubeadm_join" for step in left)
     if joining:
         with site.shell(report.address) as shell:
+            wait_left_running(shell, site)  # kubeadm may still be at it: cut off, it would have to be undone
             ask(shell, FORGET_CONFIG, site.site.evidence)
+    for step in left:
+        if step.step == "join_token":
+            fleet.delete_token_of(str(step.detail["token_id"]))
     return joining
 
 

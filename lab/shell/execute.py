@@ -32,6 +32,7 @@ async def execute(run: Run, argv: tuple[str, ...], interpret: Interpreter) -> in
     match name:
         case "exec":
             alone = replace(run, alone=True)  # it takes the shell's place: nothing comes after it
+            run.job.command = " ".join(argv[1:]) or run.job.command
             raise ShellEnded(await execute(alone, argv[1:], interpret) if len(argv) > 1 else 0)
         case "sh" | "bash" | "dash":
             return await _shell(run, argv[1:], interpret)

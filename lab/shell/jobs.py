@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,10 +18,10 @@ _PIDS = count(2001)
 class Job:
     """One remote command: a process group whose leader is `pid`, as sshd makes one for every channel."""
 
-    command: str
+    command: str  # as `ps` shows it: of what was run last by `exec`
     pid: int = field(default_factory=lambda: next(_PIDS))
     task: asyncio.Task[None] | None = None
-    ended_by: str = ""  # "itself", "TERM", "KILL", "hang-up", "power"; empty while it runs
+    ended_by: str = ""  # "itself", "TERM", "KILL", "PIPE" (spoke to nobody), "power"; empty while it runs
 
     def end(self, how: str) -> None:
         """Stop it; the first cause is the one that counts."""
@@ -54,8 +55,8 @@ class JobTable:
         return job is not None
 
     def matching(self, pattern: str) -> list[Job]:
-        """Commands whose line holds the text, as `pgrep -f` finds them."""
-        return [job for job in self.running.values() if pattern in job.command]
+        """Commands whose line matches, as `pgrep -f` finds them."""
+        return [job for job in self.running.values() if re.search(pattern, job.command)]
 
 
 _TABLES: WeakKeyDictionary[Machine, JobTable] = WeakKeyDictionary()

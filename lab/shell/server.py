@@ -53,9 +53,11 @@ class ShellServer:
         self._sockets: list[socket.socket] = []
         self._open: dict[asyncssh.SSHServerConnection, tuple[Machine, str]] = {}
         self._logins: set[asyncio.Task[None]] = set()
+        self._machines: list[Machine] = []
 
     async def start(self, machines: Mapping[tuple[str, int], Machine]) -> None:
         """Listen on every address (port 0: any)."""
+        self._machines += machines.values()
         for (host, port), machine in machines.items():
             listener = _listen(host, port)
             self._sockets.append(listener)
@@ -74,6 +76,10 @@ class ShellServer:
         await asyncio.gather(*tasks, return_exceptions=True)
         for listener in self._sockets:
             listener.close()
+        left = [job for machine in self._machines for job in jobs(machine).running.values()]
+        for job in left:
+            job.end("power")
+        await asyncio.gather(*(job.task for job in left if job.task), return_exceptions=True)
 
     async def _accept(self, listener: socket.socket, machine: Machine) -> None:
         loop = asyncio.get_running_loop()
@@ -145,32 +151,28 @@ async def _run(machine: Machine, process: asyncssh.SSHServerProcess[bytes], job:
     async def stdin() -> str:
         return (await process.stdin.read()).decode(errors="replace")
 
-    run = Run(machine, job, _say(process.stdout), _say(process.stderr), stdin)
+    run = Run(machine, job, _say(process.stdout, job), _say(process.stderr, job), stdin)
     run.env = {"USER": machine.seed.get("user", "root"), "HOME": "/root", "PATH": "/usr/local/bin:/usr/bin:/sbin"}
-    hang_up = asyncio.create_task(_hang_up(process, job))
     try:
         code = await run_text(run, process.command or (await stdin()))
         await asyncio.gather(*run.beside)  # they hold the channel's streams, so it stays open for them
         return code & 0xFF
     finally:
-        hang_up.cancel()
         for task in run.beside:
             task.cancel()
 
 
-def _say(stream: asyncssh.SSHWriter[bytes]) -> Say:
+def _say(stream: asyncssh.SSHWriter[bytes], job: Job) -> Say:
+    """A stream of a command without a terminal: when its client is gone it goes on until it has something to say."""
+
     def say(text: str) -> None:
-        with contextlib.suppress(OSError):  # nobody listens any more
+        try:
             if text:
                 stream.write(text.encode())
+        except OSError:
+            job.end("PIPE")
 
     return say
-
-
-async def _hang_up(process: asyncssh.SSHServerProcess[bytes], job: Job) -> None:
-    """End a command whose channel was closed: as a login session's end does, and told apart from a kill."""
-    await process.wait_closed()
-    job.end("hang-up")
 
 
 def _tell_end(process: asyncssh.SSHServerProcess[bytes], job: Job, code: int | None) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from inventory.deadline import Deadline
 from inventory.errors import Cancelled, LoginRefused, NodeUnreachable
+from inventory.remote_command import LEFT_RUNNING
 from inventory.secrets import Secret
 from inventory.ssh import SshLogin, SshShell
 from lab.background import BackgroundLoop
@@ -93,15 +94,18 @@ def test_a_cancel_leaves_nothing_running(served, login) -> None:
     assert {"TERM"} == {job.ended_by for job in jobs(served[0]).ended if "sleep 30" in job.command}
 
 
-def test_a_lost_connection_ends_its_commands(served, login) -> None:
-    """What runs when the client goes away is ended as hung up, and the table shows it."""
+def test_a_lost_connection_leaves_its_commands(served, login) -> None:
+    """As with a real sshd and no terminal: what runs when the client goes away goes on, and can be found and ended."""
     with opened(served[0], login) as shell:
         beside = threading.Thread(target=lambda: _quietly(shell))
         beside.start()
         _until(lambda: any("sleep 30" in line for line in running_commands(served[0])))
     beside.join(10)
-    _until(lambda: not running_commands(served[0]))
-    assert {"hang-up"} == {job.ended_by for job in jobs(served[0]).ended if "sleep 30" in job.command}
+    with opened(served[0], login) as shell:
+        assert 0 == shell.run(("pgrep", "-f", LEFT_RUNNING), timeout_s=10).exit
+        assert 0 == shell.run(("pkill", "-TERM", "-f", LEFT_RUNNING), timeout_s=10).exit
+        _until(lambda: shell.run(("pgrep", "-f", LEFT_RUNNING), timeout_s=10).exit == 1)
+    assert {"TERM"} == {job.ended_by for job in jobs(served[0]).ended if "sleep 30" in job.command}
 
 
 def test_a_power_cut_ends_connections_and_commands(served, login) -> None:
