@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 from _pytest.terminal import TerminalReporter
+
+
+@pytest.fixture(autouse=True, scope="module")
+def environment() -> Iterator[None]:
+    """What a command sets for the processes it starts (Prefect's address above all) ends with the file that ran it."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.hookimpl

@@ -65,6 +65,10 @@ def wait_for(what: str, look: Callable[[], Any]) -> Any:
     raise AssertionError(f"{what}: not within {_MOST_S:g} s")
 
 
+def _unpaused(api: str) -> list[dict[str, Any]]:
+    return [deployment for deployment in _all(api, "deployments") if not deployment["paused"]]
+
+
 def _all(api: str, kind: str) -> list[dict[str, Any]]:
     answer = requests.post(f"{api}/{kind}/filter", json={}, timeout=10)
     answer.raise_for_status()
@@ -126,8 +130,7 @@ def test_serve_schedules_runs_and_ends(make_lab: Callable[..., LabHandle]) -> No
     ledger.close()
     assert ("audit", "R1", "clean") == (newest.purpose, newest.rack, newest.outcome)
     with served(lab) as (process, said):
-        again = wait_for("nothing paused", lambda: [d for d in _all(said["prefect"], "deployments") if not d["paused"]])
-        assert 3 == len(again)
+        assert wait_for("nothing paused", lambda: 3 == len(_unpaused(said["prefect"])))
         process.send_signal(signal.SIGTERM)
         assert 0 == process.wait(timeout=60)
 
