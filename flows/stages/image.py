@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple, TypeVar
 
 from bios_profiles.profile import plan as plan_bios
@@ -47,6 +48,7 @@ POSTING = frozenset({
 _LOGIN_S = 30.0  # our choice: a node that has phoned home answers SSH at once; one that is off should not be waited for
 _FAREWELL_S = 240.0  # our choice: power off, eject and clear, each read back, on a slow BMC
 _FIRST_WORDS_S = 120.0  # our choice: some twenty short questions to a node that has just booted
+_LOOKS_A_PROGRESS = 8  # our choice: looks into our own ledger between two questions to the BMC
 _KINDS = {"virtual_media": "iso", "uefi_http": "efi"}
 # Shares of the stage's budget, our choice: the agent's part is the longer one, and one re-arming must fit in.
 _AGENT_SHARE, _FIRST_BOOT_SHARE = 0.4, 0.4
@@ -250,8 +252,11 @@ def _agent(report: NodeReport, site: NodeSite, bmc: Bmc, booted: _Booted) -> tup
 
 def _watch(site: NodeSite, bmc: Bmc, booted: _Booted) -> None:
     """Wait for the agent's end, but not for one that firmware has gone on without."""
+    turn = count(1)
 
     def passed_by() -> bool:
+        if next(turn) % _LOOKS_A_PROGRESS:
+            return False
         now = bmc.boot_progress()
         return now != booted.before and now[0] in HANDED_OVER
 
