@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inventory.errors import ChangeRefused
+from inventory.errors import ChangeRefused, OutputNotUnderstood
 from inventory.redfish.act import action, follow, post, settle
 from inventory.redfish.client import Json, Wire
 from inventory.redfish.crawl import Reader, Resource
@@ -33,24 +33,35 @@ def insert_media(wire: Wire, system_uri: str, image_url: str, traits: frozenset[
 
 
 def eject_media(wire: Wire, system_uri: str) -> None:
-    """Take the image out; an empty slot is already so."""
-    slot = _slot(wire, system_uri)
-    if slot.raw("Inserted") or slot.raw("Image"):
-        _eject(wire, slot)
+    """Take the image out; an empty slot, and a BMC that has none, is already so. One that cannot be read is not."""
+    reader = Reader.afresh(wire)
+    slots = _slots(reader, system_uri)
+    if not slots and reader.notes.missing:
+        why = "; ".join(missing.reason for missing in reader.notes.missing)
+        raise OutputNotUnderstood(wire.node, "virtual media could not be looked at", why)
+    if slots and (slots[0].raw("Inserted") or slots[0].raw("Image")):
+        _eject(wire, slots[0])
 
 
 def _slot(wire: Wire, system_uri: str) -> Resource:
-    """The slot that takes a CD image: one that is in use first, else the first; beside the System or at its manager."""
-    reader = Reader.afresh(wire)
-    system = reader.need(system_uri)
-    slots = [slot for uri in _collections(reader, system) for slot in reader.members(uri, "media", "media") or ()]
-    fit = [slot for slot in slots if _CD & set(slot.texts("MediaTypes") or _CD)]
-    if not fit:
+    """The slot to put an image into; raises `ChangeRefused` when the BMC offers none."""
+    slots = _slots(Reader.afresh(wire), system_uri)
+    if not slots:
         raise ChangeRefused(
             wire.node, "virtual media", "the BMC offers no slot for a CD image", "Enable remote media in the BMC."
         )
-    # Not all members of one BMC can be written (Lenovo's EXT and RDOC): those with an action go first.
-    return min(fit, key=lambda slot: (not slot.raw("Inserted"), not action(slot, _INSERT)))
+    return slots[0]
+
+
+def _slots(reader: Reader, system_uri: str) -> list[Resource]:
+    """Slots that take a CD image, beside the System or at its manager: one in use first, then those with an action.
+
+    Not all members of one BMC can be written (Lenovo's EXT and RDOC).
+    """
+    system = reader.need(system_uri)
+    slots = [slot for uri in _collections(reader, system) for slot in reader.members(uri, "media", "media") or ()]
+    fit = [slot for slot in slots if _CD & set(slot.texts("MediaTypes") or _CD)]
+    return sorted(fit, key=lambda slot: (not slot.raw("Inserted"), not action(slot, _INSERT)))
 
 
 def _collections(reader: Reader, system: Resource) -> Iterator[str]:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from inventory.errors import BudgetSpent, ChangeNotApplied, ChangeRefused, LeaseLost
+from inventory.errors import BudgetSpent, ChangeNotApplied, ChangeRefused, LeaseLost, OutputNotUnderstood
 from inventory.redfish import Bmc, BmcLogin
 from lab.bmc.serve import BmcServer
 from lab.hardware import Shape
 from lab.machine import Machine
+from tests.inventory.redfish.conftest import OddBmc
 
 OpenBmc = Callable[..., AbstractContextManager[Bmc]]
 SHAPES = pytest.mark.parametrize("shape", list(Shape))
@@ -136,6 +137,22 @@ def test_media_goes_in_and_out(start: Start, shape: Shape) -> None:
     assert URL + "2" == rig.machine.media.image
     rig.bmc.eject_media()
     assert "" == rig.machine.media.image
+
+
+def test_a_bmc_without_a_slot_has_nothing_to_eject(odd: OddBmc, connect: OpenBmc) -> None:
+    """No slot is already so when ejecting, and a refusal when inserting; nothing is written either way."""
+    with connect(odd.url, None) as bmc:
+        bmc.eject_media()
+        with pytest.raises(ChangeRefused, match="offers no slot"):
+            bmc.insert_media(URL)
+    assert {"GET"} == {asked.method for asked in odd.asked}
+
+
+def test_a_slot_that_cannot_be_read_is_not_taken_for_empty(odd: OddBmc, connect: OpenBmc) -> None:
+    """A link to media that leads nowhere leaves open what is in there, and that is said."""
+    odd.tree["/redfish/v1/Systems/1"]["VirtualMedia"] = {"@odata.id": "/redfish/v1/Systems/1/VirtualMedia"}
+    with connect(odd.url, None) as bmc, pytest.raises(OutputNotUnderstood, match="virtual media"):
+        bmc.eject_media()
 
 
 def test_stale_media_is_not_taken_for_ours(start: Start) -> None:
